@@ -1,0 +1,43 @@
+"""Structured logs on standard error, and the metrics registry."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+from detectsched.settings import LogFormat, LogSettings
+
+
+def configure_logging(settings: LogSettings, component: str) -> None:
+    """Send all logs, those of libraries included, to standard error in one form."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    console = settings.format is LogFormat.CONSOLE or (settings.format is LogFormat.AUTO and sys.stderr.isatty())
+    last: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        if console
+        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(ensure_ascii=False)]
+    )
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.bind_contextvars(component=component)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+
+
+def get_logger(name: str) -> Any:
+    """Return a structured logger: ``log.info("event", key=value)``."""
+    return structlog.get_logger(name)
