@@ -96,7 +96,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A word found: ``text[start:end]`` (code points of the original) is what stands there, ``word`` what was sought."""
+    """A word found: ``text[start:end]`` (original code points) is what stands there, ``word`` what was sought."""
 
     word: str
     category: str

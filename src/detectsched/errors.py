@@ -154,7 +154,7 @@ class Overloaded(RequestRefused):
 
 
 class DeviceOverloaded(Overloaded):
-    """This device has too much waiting."""
+    """The device has too much waiting."""
 
     status = 429
     code = "device_overloaded"

@@ -186,4 +186,4 @@ async def stop_in_reverse(services: Sequence[Service]) -> None:
         try:
             await service.stop()
         except Exception as error:  # noqa: BLE001 - every other service must still be stopped
-            log.error("service failed to stop", service=service.name, error=repr(error))
+            log.exception("service failed to stop", service=service.name, error=repr(error))

@@ -129,8 +129,8 @@ _SEPARATORS = str.maketrans("", "", ":-.")
 def normalise_mac(text: str) -> str:
     """Return a MAC address as ``aa:bb:cc:dd:ee:ff``.
 
-    Takes every usual spelling: upper or lower case, ``AA:BB:…``, ``AA-BB-…``, ``AABB.CCDD.EEFF`` and twelve bare digits,
-    with white space around it.
+    Takes every usual spelling: upper or lower case, ``AA:BB:…``, ``AA-BB-…``, ``AABB.CCDD.EEFF`` and twelve bare
+    digits, with white space around it.
 
     Raises:
         InvalidRequest: anything else, the group addresses ``ff:ff:…`` and ``00:00:…`` included (no device has one).

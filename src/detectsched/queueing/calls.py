@@ -1,0 +1,261 @@
+"""One typed function per script: nothing else knows the order of arguments or the words of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from detectsched.task import Delivery, QueuedTask
+
+
+class Call(Protocol):
+    """Runs a script under the current generation: (name, arguments after the generation) → its answer."""
+
+    async def __call__(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
+        """Run it.
+
+        Raises:
+            GenerationLost: the gate is closed.
+            StoreUnavailable: Redis is away.
+        """
+        ...
+
+
+class Enqueued(StrEnum):
+    """What became of a task that was to be queued."""
+
+    QUEUED = "QUEUED"
+    DUPLICATE = "DUPLICATE"
+    """It was there already; a retry after a lost reply meets this."""
+
+
+class Completed(StrEnum):
+    """What became of a completion."""
+
+    DONE = "DONE"
+    GONE = "GONE"
+    """Forgotten already; a retry after a lost reply meets this."""
+    STALE = "STALE"
+    """The task is with somebody else now, or waits again."""
+
+
+class Released(StrEnum):
+    """What became of a task that was given back."""
+
+    RELEASED = "RELEASED"
+    GONE = "GONE"
+    STALE = "STALE"
+
+
+class Renewed(StrEnum):
+    """What became of a lease that was to be renewed."""
+
+    RENEWED = "RENEWED"
+    CANCEL = "CANCEL"
+    """Renewed, and the task was asked to stop."""
+    STALE = "STALE"
+    """The lease is lost: stop working and write nothing more."""
+
+
+class Withdrawn(StrEnum):
+    """What became of a task that PostgreSQL ended while it waited."""
+
+    WITHDRAWN = "WITHDRAWN"
+    RUNNING = "RUNNING"
+    """A runner holds it; it has been told."""
+    GONE = "GONE"
+
+
+class Verdict(StrEnum):
+    """Whether there is room for another task."""
+
+    OK = "OK"
+    SYSTEM = "SYSTEM"
+    """Too much waits in all."""
+    DEVICE = "DEVICE"
+    """Too much of this device waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The verdict on one request, with the counts it was judged by (tasks waiting)."""
+
+    verdict: Verdict
+    total_pending: int
+    subject_pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What one call of dispatch.lua did; ``more`` says that work and room are left."""
+
+    sent: int
+    expired: int
+    more: bool
+    outstanding: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What was due: ``next_due_seconds`` is None when nothing else waits; ``held`` tasks need PostgreSQL first."""
+
+    count: int
+    next_due_seconds: float | None
+    held: tuple[Delivery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A task to be given back: after ``delay_seconds``, with its cost refunded when nothing was run."""
+
+    task_id: UUID
+    delivery: int
+    delay_seconds: float = 0.0
+    refund: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How dispatch.lua cuts turns; see SchedulerSettings."""
+
+    batch: int
+    min_batch: int
+    starvation_seconds: float
+    order: str
+    max_tasks: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A task to be queued, with what its queue is entitled to.
+
+    ``limit`` is the most of the queue's tasks in flight (0: no limit), ``weight`` and ``tenant_weight`` divide costs.
+    ``held_by`` names the runner of a task that was running when Redis lost its data: it is held for it until
+    ``task.not_before_ms``.
+    """
+
+    task: QueuedTask
+    limit: int = 0
+    weight: float = 1.0
+    tenant_weight: float = 1.0
+    held_by: str = ""
+
+
+def subject_of(task: QueuedTask) -> str:
+    """Return what the task's backlog is counted under: its device, or its object."""
+    return f"{task.queue.tenant}:{task.mac}" if task.mac else f"{task.queue.tenant}:object:{task.queue.rest}"
+
+
+class Scripts:
+    """The scripts as typed functions; ``now_ms`` replaces Redis TIME in tests and simulation."""
+
+    def __init__(self, call: Call, *, meta_ttl_seconds: int, now_ms: Callable[[], int] | None = None) -> None:
+        self._call = call
+        self._meta_ttl = meta_ttl_seconds
+        self._now_ms = now_ms
+
+    def _now(self) -> str:
+        return "" if self._now_ms is None else str(self._now_ms())
+
+    async def admit(
+        self, requests: Sequence[tuple[str, int]], *, max_total: int, max_subject: int, release: int
+    ) -> list[Admission]:
+        """Judge requests of (subject, tasks it brings), in order."""
+        flat: list[str | int | float] = [max_total, max_subject, release]
+        for subject, count in requests:
+            flat += [subject, count]
+        answer = await self._call("admit", flat)
+        return [
+            Admission(Verdict(answer[i].decode()), int(answer[i + 1]), int(answer[i + 2]))
+            for i in range(0, len(answer), 3)
+        ]
+
+    async def enqueue(self, placements: Sequence[Placement]) -> list[Enqueued]:
+        """Queue tasks; idempotent by task id."""
+        flat: list[str | int | float] = [self._now(), self._meta_ttl]
+        for placement in placements:
+            task = placement.task
+            flat += [
+                str(task.id),
+                str(task.queue),
+                subject_of(task),
+                task.lane,
+                task.created_ms,
+                f"{task.cost:.6g}",
+                task.sequence,
+                task.expires_ms,
+                task.not_before_ms,
+                task.delivery,
+                placement.limit,
+                f"{placement.weight:.6g}",
+                f"{placement.tenant_weight:.6g}",
+                placement.held_by,
+            ]
+        return [Enqueued(word.decode()) for word in await self._call("enqueue", flat)]
+
+    async def dispatch(self, lane: str, *, capacity: int, live: Sequence[str], turns: Turns) -> Dispatched:
+        """Hand tasks to a lane's stream, up to the capacity of its live runners (their consumer names)."""
+        answer = await self._call(
+            "dispatch",
+            [
+                self._now(),
+                self._meta_ttl,
+                lane,
+                capacity,
+                turns.batch,
+                turns.min_batch,
+                round(turns.starvation_seconds * 1000),
+                turns.order,
+                turns.max_tasks,
+                *live,
+            ],
+        )
+        return Dispatched(int(answer[1]), int(answer[2]), answer[3] == b"1", int(answer[4]))
+
+    async def complete(self, tasks: Sequence[tuple[UUID, int]]) -> list[Completed]:
+        """Forget tasks, given as (id, delivery), that are terminal in PostgreSQL."""
+        flat: list[str | int | float] = [self._now(), self._meta_ttl]
+        for task_id, delivery in tasks:
+            flat += [str(task_id), delivery]
+        return [Completed(word.decode()) for word in await self._call("complete", flat)]
+
+    async def release(self, tasks: Sequence[GivenBack]) -> list[Released]:
+        """Give tasks back to their queues, in their place by sequence."""
+        flat: list[str | int | float] = [self._now(), self._meta_ttl]
+        for task in tasks:
+            flat += [str(task.task_id), task.delivery, round(task.delay_seconds * 1000), int(task.refund)]
+        return [Released(word.decode()) for word in await self._call("release", flat)]
+
+    async def renew(self, consumer: str, tasks: Sequence[tuple[UUID, int]], *, lease_seconds: float) -> list[Renewed]:
+        """Renew a runner's leases on tasks given as (id, delivery)."""
+        flat: list[str | int | float] = [self._now(), consumer, round(lease_seconds * 1000)]
+        for task_id, delivery in tasks:
+            flat += [str(task_id), delivery]
+        return [Renewed(word.decode()) for word in await self._call("renew", flat)]
+
+    async def reclaim(self, lane: str, reaper: str, *, lease_seconds: float, limit: int) -> list[Delivery]:
+        """Take over deliveries of a lane whose owners have been silent for a lease."""
+        answer = await self._call("reclaim", [lane, reaper, round(lease_seconds * 1000), limit])
+        return _deliveries(lane, answer[1:])
+
+    async def promote(self, *, lease_seconds: float, limit: int) -> Promoted:
+        """Bring back delayed tasks and backed-off queues that are due."""
+        answer = await self._call("promote", [self._now(), self._meta_ttl, round(lease_seconds * 1000), limit])
+        due = int(answer[1]) / 1000 if answer[1] else None
+        return Promoted(int(answer[2]), due, tuple(_deliveries("", answer[3:])))
+
+    async def settle(self, elements: Sequence[bytes]) -> int:
+        """Empty the settlement list of elements that PostgreSQL has; return how many were still there."""
+        return int((await self._call("settle", [element.decode() for element in elements]))[1])
+
+    async def withdraw(self, task_ids: Sequence[UUID]) -> list[Withdrawn]:
+        """Take tasks out of the queues that PostgreSQL has ended, or is asked to end."""
+        answer = await self._call("withdraw", [self._now(), self._meta_ttl, *map(str, task_ids)])
+        return [Withdrawn(word.decode()) for word in answer]
+
+
+def _deliveries(lane: str, flat: Sequence[bytes]) -> list[Delivery]:
+    return [Delivery(UUID(flat[i].decode()), int(flat[i + 1] or 0), lane, entry_id="") for i in range(0, len(flat), 2)]

@@ -1,0 +1,117 @@
+"""The one place where connections to Redis are made, with every time-out and retry set on purpose.
+
+redis-py retries ten times by default and replays the command, so that a lost reply runs a script again; all our scripts
+are idempotent, and one replay after a connection that had gone stale in the pool is all we want.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from redis.asyncio import BlockingConnectionPool
+from redis.asyncio import Redis as _Redis
+from redis.asyncio.connection import AbstractConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff, NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from detectsched.errors import ConfigurationError, StoreUnavailable
+from detectsched.settings import RedisSettings
+
+Redis: TypeAlias = Any
+"""A redis.asyncio client. Its own types say `bytes | str` for every answer; ours always answers bytes."""
+
+_BLOCK_MARGIN_SECONDS: Final = 3.0
+_TEMPORARY: Final = (
+    "LOADING",
+    "MASTERDOWN",
+    "READONLY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "OOM",
+    "MISCONF",
+    "BUSY ",
+    "NOREPLICAS",
+)
+
+
+class ServerWatch:
+    """The run id of the server that was last connected to: another one means another life of the data."""
+
+    def __init__(self) -> None:
+        self.run_id: str | None = None
+
+    async def on_connect(self, connection: AbstractConnection) -> None:
+        """Greet the server as usual, then ask who it is."""
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        answer: Any = await connection.read_response()
+        text = answer.decode() if isinstance(answer, bytes) else str(answer)
+        for line in text.splitlines():
+            if line.startswith("run_id:"):
+                self.run_id = line.partition(":")[2].strip()
+
+
+class RedisClients:
+    """A client for commands and one for blocking reads; both belong to one process and one event loop."""
+
+    def __init__(self, settings: RedisSettings, *, name: str) -> None:
+        self.watch = ServerWatch()
+        self._settings = settings
+        label = f"detectsched-{name}-{socket.gethostname()}-{os.getpid()}"
+        stale = Retry(ConstantBackoff(0.01), 1, supported_errors=(RedisConnectionError,))
+        self.commands = self._client(label, settings.socket_timeout_seconds, stale)
+        # A blocking read must not be replayed in silence: its reply may hold tasks that are now in our name.
+        never = Retry(NoBackoff(), 0, supported_errors=(RedisConnectionError,))
+        self.blocking = self._client(f"{label}-blocking", None, never)
+
+    def _client(self, label: str, socket_timeout: float | None, retry: Retry) -> Redis:
+        url = self._settings.url.get_secret_value()
+        try:
+            parse_url(url)
+        except ValueError as error:
+            raise ConfigurationError(f"DETECTSCHED_REDIS_URL: {error}") from error
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=self._settings.max_connections,
+            timeout=self._settings.connect_timeout_seconds,
+            socket_timeout=socket_timeout,
+            socket_connect_timeout=self._settings.connect_timeout_seconds,
+            retry=retry,
+            client_name=label.replace(" ", "_"),
+            redis_connect_func=self.watch.on_connect,
+            health_check_interval=0,
+            protocol=2,
+        )
+        return _Redis.from_pool(pool)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.commands.aclose()
+        await self.blocking.aclose()
+
+
+@asynccontextmanager
+async def translated(timeout_seconds: float | None = None) -> AsyncIterator[None]:
+    """Turn whatever says "Redis is away" into `StoreUnavailable`; with a time-out of our own around blocking calls."""
+    limit = None if timeout_seconds is None else timeout_seconds + _BLOCK_MARGIN_SECONDS
+    try:
+        async with asyncio.timeout(limit):
+            yield
+    except (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError) as error:
+        raise StoreUnavailable(f"Redis is not reachable: {error}") from error
+    except ResponseError as error:
+        if str(error).startswith(_TEMPORARY):
+            raise StoreUnavailable(f"Redis cannot serve now: {error}") from error
+        raise
+    except RedisError as error:
+        if "Too many connections" in str(error) or "No connection available" in str(error):
+            raise StoreUnavailable(f"Redis connections are used up: {error}") from error
+        raise

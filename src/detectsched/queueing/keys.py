@@ -1,0 +1,113 @@
+"""Every key in Redis: its name, type, members, life time and writer. The Lua files name them in the same words.
+
+All keys of a shard share one hash tag, ``{sensitive:0}:``, so that a shard lives in one slot of a Redis Cluster. Names
+after the tag (``<t>`` tenant, ``<l>`` lane, ``<q>`` queue id, ``<id>`` task id):
+
+======================== ====== =========================================================== =============== ============
+key                      type   content                                                     life            written by
+======================== ====== =========================================================== =============== ============
+generation               STRING names this life of the data: ``<uuid>@<run id of the server>`` for ever        rebuilder
+rebuild                  STRING token of the rebuild under way                              lock TTL        rebuilder
+scheduler                HASH   policy                                                      for ever        rebuilder
+mac:queue:<t>:<l>:<mac>  LIST   ``lane|created_ms|cost|sequence|task id`` by sequence       while not empty scripts
+object:queue:<t>:<name>  LIST   the same                                                    while not empty scripts
+mac:meta:…, object:meta… HASH   key, weight, limit, inflight, deferred, tombstones, lane    while it        scripts
+                                (where it is scheduled), since (eligible), until (back-off), matters, then
+                                paused                                                      meta TTL
+tenant:meta:<l>:<t>      HASH   key, v (key last served among its queues), weight           meta TTL        scripts
+task:<id>                HASH   state (queued, deferred, streamed, held, withdrawn,         while open      scripts
+                                settling), queue, lane, subject, created, cost, sequence,
+                                expires, delivery, entry, owner, cancel
+mac:schedule:<l>         ZSET   tenants with something to serve, by virtual key             while not empty scripts
+mac:schedule:<l>:<t>     ZSET   servable queues of a tenant, by virtual key                 while not empty scripts
+mac:clock                HASH   lane → V, the tenant key last served                        for ever        dispatch
+deferred                 ZSET   ``task:<id>``, ``queue:<q>``, ``held:<id>`` by due time (ms) while not empty scripts
+stream:<l>               STREAM t task id, d delivery; group ``runners``                    for ever        dispatch
+wake:<l>                 LIST   at most one token                                           until popped    scripts
+global_pending           STRING tasks waiting (queued or deferred)                          for ever        scripts
+tenant:pending           HASH   tenant → tasks waiting, no zeros                            while not empty scripts
+mac:pending              HASH   ``<t>:<mac>`` or ``<t>:object:<name>`` → waiting, no zeros  while not empty scripts
+overloaded_macs          SET    subjects over their limit                                   while not empty admit
+lane:completed           HASH   lane → tasks completed                                      for ever        complete
+lane:served              HASH   lane → cost completed                                       for ever        complete
+settlement               LIST   ``<decision>|<task id>`` not yet in PostgreSQL              while not empty dispatch
+dead_letter              LIST   newest dead letters, JSON                                   for ever        dispatcher
+watermark                STRING level of the system, JSON                                   watermark TTL   dispatcher
+worker:<host>:<pid>      HASH   a runner's record                                           runner TTL      runner
+workers                  ZSET   names of runners by expiry (ms)                             while not empty runner
+workers_epoch            STRING changes whenever a runner comes, goes or changes its health for ever        runner
+done, cancel             (channels) task ids; hints only                                    –               scripts
+======================== ====== =========================================================== =============== ============
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+GROUP: Final = "runners"
+"""The consumer group of every lane's stream."""
+
+_WITHOUT_TTL: Final = (
+    "generation",
+    "scheduler",
+    "mac:queue:",
+    "object:queue:",
+    "task:",
+    "mac:schedule:",
+    "mac:clock",
+    "deferred",
+    "stream:",
+    "wake:",
+    "global_pending",
+    "tenant:pending",
+    "mac:pending",
+    "overloaded_macs",
+    "lane:completed",
+    "lane:served",
+    "settlement",
+    "dead_letter",
+    "workers",
+    "mac:meta:",
+    "object:meta:",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The names of one shard's keys."""
+
+    prefix: str = "sensitive"
+    shard: int = 0
+
+    @property
+    def tag(self) -> str:
+        """Everything before a key's own name."""
+        return f"{{{self.prefix}:{self.shard}}}:"
+
+    def named(self, name: str) -> str:
+        """Return the full name of a key of the table above."""
+        return self.tag + name
+
+    @property
+    def generation(self) -> str:
+        """The key that every script is given."""
+        return self.tag + "generation"
+
+    def stream(self, lane: str) -> str:
+        """Return the stream of a lane."""
+        return f"{self.tag}stream:{lane}"
+
+    def wake(self, lane: str) -> str:
+        """Return the wake-up list of a lane."""
+        return f"{self.tag}wake:{lane}"
+
+    def task(self, task_id: object) -> str:
+        """Return the hash of an open task."""
+        return f"{self.tag}task:{task_id}"
+
+
+def is_owned_without_ttl(key: str) -> bool:
+    """Whether a key may live without a TTL: it belongs to a family above whose life is not a TTL's."""
+    _, _, name = key.partition("}:")
+    return name.startswith(_WITHOUT_TTL)

@@ -1,0 +1,23 @@
+-- Names of keys, as in queueing/keys.py. P is the prefix with the hash tag and a closing colon.
+
+local GROUP = 'runners'
+
+-- prefix_of(generation_key): every script is given the generation key, and finds its neighbours from it.
+local function prefix_of(generation_key)
+  return string.sub(generation_key, 1, -1 - #'generation')
+end
+
+-- split_queue(qid): kind, tenant, rest of '<kind>:<tenant>:<rest>'.
+local function split_queue(qid)
+  return string.match(qid, '^(%a+):([^:]+):(.*)$')
+end
+
+local function queue_key(P, qid)
+  local kind, tenant, rest = split_queue(qid)
+  return P .. kind .. ':queue:' .. tenant .. ':' .. rest
+end
+
+local function meta_key(P, qid)
+  local kind, tenant, rest = split_queue(qid)
+  return P .. kind .. ':meta:' .. tenant .. ':' .. rest
+end

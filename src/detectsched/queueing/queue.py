@@ -1,0 +1,223 @@
+"""The door: everything that others may do with the queues.
+
+A `Queue` belongs to one process. It knows the generation it was told, names it in every mutating script, and closes its
+gate (`GenerationLost`) when Redis answers that it lives another life, until somebody has rebuilt it from PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+from uuid import UUID
+
+from redis.exceptions import ResponseError
+
+from detectsched.errors import GenerationLost
+from detectsched.queueing import scripts
+from detectsched.queueing.calls import (
+    Admission,
+    Completed,
+    Dispatched,
+    Enqueued,
+    GivenBack,
+    Placement,
+    Promoted,
+    Released,
+    Renewed,
+    Scripts,
+    Turns,
+    Verdict,
+    Withdrawn,
+    subject_of,
+)
+from detectsched.queueing.connection import RedisClients, translated
+from detectsched.queueing.keys import GROUP, Keys
+from detectsched.queueing.rebuild import Rebuild
+from detectsched.queueing.registry import Registry, WorkerRecord
+from detectsched.settings import Settings
+from detectsched.task import Delivery
+
+__all__ = [
+    "Admission",
+    "Completed",
+    "Dispatched",
+    "Enqueued",
+    "GivenBack",
+    "Placement",
+    "Promoted",
+    "Queue",
+    "Released",
+    "Renewed",
+    "Turns",
+    "Verdict",
+    "Withdrawn",
+    "WorkerRecord",
+    "subject_of",
+]
+
+_CLOSED: Final = "the queues are being rebuilt from the ledger; try again in a moment"
+
+
+class Queue:
+    """One shard's queues, seen from one process."""
+
+    def __init__(
+        self,
+        clients: RedisClients,
+        settings: Settings,
+        *,
+        shard: int = 0,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self._clients = clients
+        self._redis = clients.commands
+        self.keys = Keys(settings.redis.prefix, shard)
+        self.generation: str | None = None
+        self.scripts = Scripts(self._call, meta_ttl_seconds=settings.scheduler.queue_meta_ttl_seconds, now_ms=now_ms)
+        self.registry = Registry(self._redis, self.keys)
+        self.rebuild = Rebuild(clients, self.keys, settings.scheduler.policy)
+
+    async def join(self) -> str:
+        """Learn the current generation.
+
+        Raises:
+            GenerationLost: there is none, or it was written on another server.
+        """
+        async with translated():
+            raw = await self._redis.get(self.keys.generation)
+        told = raw.decode() if raw else None
+        if told is None or told.partition("@")[2] != self._clients.watch.run_id:
+            self.generation = None
+            raise GenerationLost(_CLOSED)
+        self.generation = told
+        return str(told)
+
+    async def is_open(self) -> bool:
+        """Whether the gate is open: Redis lives the life that this process knows, or one it can join."""
+        try:
+            await self.join()
+        except GenerationLost:
+            return False
+        return True
+
+    async def _call(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
+        for _ in range(2):
+            told = self.generation
+            if told is None or told.partition("@")[2] != self._clients.watch.run_id:
+                told = await self.join()
+            async with translated():
+                answer = await scripts.run(self._redis, name, self.keys.generation, [told, *arguments])
+            if answer[:1] != [b"LOST"]:
+                return answer
+            # Another life may be complete already; every script is idempotent, so it is simply said again to that one.
+            self.generation = None
+        raise GenerationLost(_CLOSED)
+
+    # Reading a lane -------------------------------------------------------------------------------------------------
+
+    async def read(self, lane: str, consumer: str, *, count: int, block_seconds: float) -> list[Delivery]:
+        """Fetch up to ``count`` new deliveries of a lane, waiting at most ``block_seconds`` for the first."""
+        return await self._read(lane, consumer, ">", count, block_seconds)
+
+    async def read_own(self, lane: str, consumer: str, *, count: int = 1000) -> list[Delivery]:
+        """Return what is pending in this consumer's name: after a lost reply, deliveries it never saw."""
+        return await self._read(lane, consumer, "0", count, None)
+
+    async def _read(
+        self, lane: str, consumer: str, start: str, count: int, block_seconds: float | None
+    ) -> list[Delivery]:
+        block = None if block_seconds is None else max(1, round(block_seconds * 1000))
+        try:
+            async with translated(block_seconds or 0.0):
+                answer = await self._clients.blocking.xreadgroup(
+                    GROUP, consumer, {self.keys.stream(lane): start}, count=count, block=block
+                )
+        except ResponseError as error:
+            if str(error).startswith("NOGROUP"):
+                raise GenerationLost(_CLOSED) from error
+            raise
+        deliveries = []
+        for _, entries in answer or []:
+            for entry_id, entry_fields in entries:
+                if entry_fields and b"t" in entry_fields and b"d" in entry_fields:
+                    task_id, number = UUID(entry_fields[b"t"].decode()), int(entry_fields[b"d"])
+                    deliveries.append(Delivery(task_id, number, lane, entry_id.decode()))
+        return deliveries
+
+    # Waiting --------------------------------------------------------------------------------------------------------
+
+    async def wait_for_work(self, lane: str, *, timeout_seconds: float) -> bool:
+        """Wait for a lane's wake-up token; False when the time passed without one."""
+        async with translated(timeout_seconds):
+            return await self._clients.blocking.blpop([self.keys.wake(lane)], timeout_seconds) is not None
+
+    async def hints(self, channel: str) -> AsyncIterator[UUID | None]:
+        """Yield task ids announced on ``done`` or ``cancel``; None each second in which nothing was.
+
+        Pub/sub loses messages: whoever uses this also looks for himself now and then.
+        """
+        async with translated():
+            pubsub = self._clients.blocking.pubsub(ignore_subscribe_messages=True)
+            await pubsub.subscribe(self.keys.named(channel))
+        try:
+            while True:
+                async with translated(1.0):
+                    message = await pubsub.get_message(timeout=1.0)
+                yield UUID(message["data"].decode()) if message else None
+        finally:
+            await pubsub.aclose()
+
+    # The settlement list ----------------------------------------------------------------------------------------------
+
+    async def settlements(self, limit: int) -> list[bytes]:
+        """Return what scripts decided for good and PostgreSQL may not have yet, oldest first: ``<decision>|<id>``."""
+        async with translated():
+            return list(await self._redis.lrange(self.keys.named("settlement"), 0, limit - 1))
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    async def unknown(self, task_ids: list[UUID]) -> list[UUID]:
+        """Return those of the given tasks that Redis does not hold."""
+        async with translated():
+            pipe = self._redis.pipeline(transaction=False)
+            for task_id in task_ids:
+                pipe.exists(self.keys.task(task_id))
+            known = await pipe.execute()
+        return [task_id for task_id, there in zip(task_ids, known, strict=True) if not there]
+
+    async def level(self, lanes: tuple[str, ...]) -> dict[str, int]:
+        """Return ``total_pending``, ``mac_count``, and per lane ``outstanding:<lane>`` and ``completed:<lane>``."""
+        async with translated():
+            pipe = self._redis.pipeline(transaction=False)
+            pipe.get(self.keys.named("global_pending"))
+            pipe.hlen(self.keys.named("mac:pending"))
+            pipe.hmget(self.keys.named("lane:completed"), list(lanes))
+            for lane in lanes:
+                pipe.xlen(self.keys.stream(lane))
+            total, macs, completed, *outstanding = await pipe.execute()
+        level = {"total_pending": int(total or 0), "mac_count": int(macs)}
+        for lane, done, out in zip(lanes, completed, outstanding, strict=True):
+            level[f"completed:{lane}"] = int(done or 0)
+            level[f"outstanding:{lane}"] = int(out)
+        return level
+
+    async def publish_watermark(self, document: str, *, ttl_seconds: float) -> None:
+        """Publish the level of the system, as JSON."""
+        async with translated():
+            await self._redis.set(self.keys.named("watermark"), document, px=round(ttl_seconds * 1000))
+
+    async def watermark(self) -> str | None:
+        """Return the last published level, if it is still believed."""
+        async with translated():
+            raw = await self._redis.get(self.keys.named("watermark"))
+        return raw.decode() if raw else None
+
+    async def mirror_dead_letters(self, documents: list[str], *, keep: int) -> None:
+        """Put dead letters (JSON) in front of the Redis list of the original, which keeps the newest."""
+        if not documents:
+            return
+        async with translated():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.lpush(self.keys.named("dead_letter"), *documents)
+            pipe.ltrim(self.keys.named("dead_letter"), 0, keep - 1)
+            await pipe.execute()
