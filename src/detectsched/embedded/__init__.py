@@ -1,0 +1,1 @@
+"""Everything on one machine: embedded stores, and all processes under one supervisor (`detectsched up`)."""

@@ -1,0 +1,1 @@
+"""The embedded stores, and `detectsched up`."""

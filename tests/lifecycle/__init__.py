@@ -1,0 +1,1 @@
+"""The contract of every long-running thing: start, wait, fail, stop."""
