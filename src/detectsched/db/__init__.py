@@ -1,0 +1,1 @@
+"""The ledger: PostgreSQL through SQLModel where it is read, through set-based asyncpg statements where it is hot."""

@@ -1,0 +1,199 @@
+"""Accepting tasks, and reading back those that are open: what the queues are made from, and remade."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from detectsched.db.connection import Ledger
+from detectsched.task import QueuedTask, QueueId, QueueKind, TaskKind, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to be accepted.
+
+    ``word_lists`` None means the tenant's default lists. Either ``text`` or ``blob`` (a key of the blob store) is set.
+    """
+
+    id: UUID
+    tenant: str
+    kind: TaskKind
+    lane: str
+    queue: QueueId
+    cost: float
+    ttl_seconds: int
+    mac: str | None = None
+    object: str | None = None
+    word_lists: tuple[str, ...] | None = None
+    idempotency_key: str | None = None
+    request_hash: bytes | None = None
+    text: str | None = None
+    blob: str | None = None
+    blob_sha256: bytes | None = None
+    media_type: str | None = None
+    file_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedTask:
+    """A committed row. ``is_new`` is False when the Idempotency-Key was known: then it is the earlier task."""
+
+    task: QueuedTask
+    state: TaskState
+    is_new: bool
+    request_hash: bytes | None
+    weight: float
+    in_flight: int
+    tenant_weight: float
+    created_at: datetime
+    expires_at: datetime
+    runner: str | None = None
+
+
+_FACTS: Final = """
+    t.id, t.tenant, t.lane, t.queue, t.mac, t.state, t.cost, t.sequence, t.created_at, t.expires_at, t.not_before,
+    t.delivery, t.attempts, t.request_hash, t.runner, n.weight AS tenant_weight,
+    coalesce(d.weight, 1) AS weight, coalesce(d.in_flight, 0) AS in_flight
+"""
+
+_ENTITLED: Final = """
+    JOIN tenant n ON n.id = t.tenant
+    LEFT JOIN device d ON d.tenant = t.tenant AND d.mac = t.mac
+"""
+
+# ruff: noqa: S608 - the parts put together are constants of this file
+_ACCEPT: Final = f"""
+WITH given AS (
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                         $8::float8[], $9::int[], $10::text[], $11::text[], $12::bytea[], $13::text[], $14::text[],
+                         $15::bytea[], $16::text[], $17::text[])
+    WITH ORDINALITY AS g (id, tenant, kind, lane, queue, mac, object, cost, ttl, lists, idempotency_key, request_hash,
+                          text, blob, blob_sha256, media_type, file_name, place)
+), seen AS (
+    -- A device's row is touched once a minute, not once a task.
+    INSERT INTO device (tenant, mac)
+    SELECT DISTINCT g.tenant, g.mac FROM given g
+    WHERE g.mac IS NOT NULL AND NOT EXISTS (
+        SELECT FROM device d
+        WHERE d.tenant = g.tenant AND d.mac = g.mac AND d.last_seen_at > now() - interval '1 minute')
+    ORDER BY 1, 2
+    ON CONFLICT (tenant, mac) DO UPDATE SET last_seen_at = now()
+), t AS (
+    INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, expires_at, word_lists, idempotency_key,
+                      request_hash, text, blob, blob_sha256, media_type, file_name)
+    SELECT g.id, g.tenant, g.kind, g.lane, g.queue, g.mac, g.object, g.cost, now() + g.ttl * interval '1 second',
+           CASE WHEN g.lists IS NULL
+                THEN (SELECT coalesce(array_agg(w.id ORDER BY w.id), '{{}}') FROM word_list w
+                      WHERE w.tenant = g.tenant AND w.is_default)
+                ELSE string_to_array(g.lists, ',') END,
+           g.idempotency_key, g.request_hash, g.text, g.blob, g.blob_sha256, g.media_type, g.file_name
+    FROM given g ORDER BY g.place
+    ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+    RETURNING *
+)
+SELECT {_FACTS} FROM t {_ENTITLED}
+"""
+
+_BY_KEY: Final = f"""
+SELECT t.idempotency_key, {_FACTS} FROM task t {_ENTITLED}
+WHERE (t.tenant, t.idempotency_key) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+"""
+
+_OPEN: Final = f"""
+SELECT {_FACTS} FROM task t {_ENTITLED}
+WHERE t.state IN ('queued', 'running') AND t.sequence > $1 ORDER BY t.sequence LIMIT $2
+"""
+
+_WAITING_SINCE: Final = f"""
+SELECT {_FACTS} FROM task t {_ENTITLED}
+WHERE t.state = 'queued' AND t.sequence > $1 AND t.created_at < now() - $2 * interval '1 second'
+ORDER BY t.sequence LIMIT $3
+"""
+
+
+async def accept(ledger: Ledger, tasks: Sequence[NewTask]) -> list[AcceptedTask]:
+    """Commit rows for many tasks at once, in the order given; a known Idempotency-Key yields its earlier task.
+
+    Raises:
+        StoreUnavailable: nothing was committed, or nobody knows; the same call may be made again.
+    """
+    async with ledger.transaction() as connection:
+        rows = await connection.fetch(_ACCEPT, *_columns(tasks))
+        accepted = {row["id"]: _accepted(row, is_new=True) for row in rows}
+        repeats = [(task.tenant, task.idempotency_key) for task in tasks if task.id not in accepted]
+        earlier: dict[tuple[str, str | None], AcceptedTask] = {}
+        if repeats:
+            found = await connection.fetch(_BY_KEY, [tenant for tenant, _ in repeats], [key for _, key in repeats])
+            earlier = {(row["tenant"], row["idempotency_key"]): _accepted(row, is_new=False) for row in found}
+    return [accepted.get(task.id) or earlier[task.tenant, task.idempotency_key] for task in tasks]
+
+
+async def open_tasks(ledger: Ledger, *, after: int, limit: int) -> list[AcceptedTask]:
+    """Return tasks that are not terminal, by sequence, beginning after the one given: what a rebuild is made from."""
+    async with ledger.connection() as connection:
+        return [_accepted(row, is_new=False) for row in await connection.fetch(_OPEN, after, limit)]
+
+
+async def waiting_since(ledger: Ledger, *, after: int, older_than_seconds: float, limit: int) -> list[AcceptedTask]:
+    """Return tasks accepted a while ago that wait in PostgreSQL's view, by sequence."""
+    async with ledger.connection() as connection:
+        rows = await connection.fetch(_WAITING_SINCE, after, older_than_seconds, limit)
+    return [_accepted(row, is_new=False) for row in rows]
+
+
+def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
+    return [
+        [task.id for task in tasks],
+        [task.tenant for task in tasks],
+        [task.kind.value for task in tasks],
+        [task.lane for task in tasks],
+        [str(task.queue) for task in tasks],
+        [task.mac for task in tasks],
+        [task.object for task in tasks],
+        [task.cost for task in tasks],
+        [task.ttl_seconds for task in tasks],
+        [None if task.word_lists is None else ",".join(task.word_lists) for task in tasks],
+        [task.idempotency_key for task in tasks],
+        [task.request_hash for task in tasks],
+        [task.text for task in tasks],
+        [task.blob for task in tasks],
+        [task.blob_sha256 for task in tasks],
+        [task.media_type for task in tasks],
+        [task.file_name for task in tasks],
+    ]
+
+
+def _accepted(row: Any, *, is_new: bool) -> AcceptedTask:
+    kind, tenant, rest = row["queue"].split(":", 2)
+    return AcceptedTask(
+        task=QueuedTask(
+            id=UUID(str(row["id"])),
+            queue=QueueId(QueueKind(kind), tenant, rest),
+            lane=row["lane"],
+            sequence=row["sequence"],
+            cost=row["cost"],
+            created_ms=_milliseconds(row["created_at"]),
+            expires_ms=_milliseconds(row["expires_at"]),
+            not_before_ms=_milliseconds(row["not_before"]) if row["not_before"] else 0,
+            delivery=row["delivery"],
+            attempts=row["attempts"],
+            mac=row["mac"],
+        ),
+        state=TaskState(row["state"]),
+        is_new=is_new,
+        request_hash=row["request_hash"],
+        weight=row["weight"],
+        in_flight=row["in_flight"],
+        tenant_weight=row["tenant_weight"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        runner=row["runner"],
+    )
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,70 @@
+"""Brings the database to this release's schema; safe to start from several processes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from detectsched.db.connection import make_engine, translated
+from detectsched.settings import PostgresSettings
+
+_LOCK: Final = 0x6465_7465_6374  # "detect"
+
+
+def _config() -> Config:
+    installed = Path(__file__).parent / "migrations"
+    config = Config()
+    source = installed if installed.is_dir() else Path(__file__).parents[3] / "alembic"
+    config.set_main_option("script_location", str(source))
+    return config
+
+
+def head_revision() -> str:
+    """Return the revision that this release expects."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None, "there is at least one migration"  # noqa: S101 - a packaging fault, not an input
+    return head
+
+
+async def current_revision(settings: PostgresSettings) -> str | None:
+    """Return the revision that the database is at; None for an empty one."""
+    engine = make_engine(settings)
+    try:
+        async with translated(), engine.connect() as connection:
+            return await connection.run_sync(lambda sync: MigrationContext.configure(sync).get_current_revision())
+    finally:
+        await engine.dispose()
+
+
+async def upgrade(settings: PostgresSettings) -> str:
+    """Run the missing migrations under an advisory lock and return the revision reached.
+
+    Raises:
+        StoreUnavailable: PostgreSQL is away.
+    """
+
+    def run(connection: Connection) -> None:
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+    engine = make_engine(settings)
+    try:
+        async with translated(), engine.connect() as connection:
+            # Two releases starting together must not migrate together; a session lock outlives the inner commits.
+            await connection.execute(text(f"SELECT pg_advisory_lock({_LOCK})"))
+            try:
+                await connection.run_sync(run)
+                await connection.commit()
+            finally:
+                await connection.execute(text(f"SELECT pg_advisory_unlock({_LOCK})"))
+                await connection.commit()
+    finally:
+        await engine.dispose()
+    return head_revision()

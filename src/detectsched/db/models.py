@@ -1,0 +1,297 @@
+"""The tables, as alembic/versions makes them; a test compares the two."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    LargeBinary,
+    Text,
+    desc,
+    text,
+)
+from sqlalchemy import Sequence as DbSequence
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlmodel import Field, SQLModel
+
+_NOW = text("now()")
+
+
+def _text(*, default: str | None = None, **kwargs: Any) -> Any:
+    return Field(sa_type=Text, sa_column_kwargs={"server_default": default} if default is not None else {}, **kwargs)
+
+
+def _time(*, default: bool = True, **kwargs: Any) -> Any:
+    column = {"server_default": _NOW} if default else {}
+    return Field(sa_type=DateTime(timezone=True), sa_column_kwargs=column, **kwargs)
+
+
+def _double(*, server: str | None = None, **kwargs: Any) -> Any:
+    return Field(sa_type=Double, sa_column_kwargs={"server_default": server} if server is not None else {}, **kwargs)
+
+
+class Tenant(SQLModel, table=True):
+    """Whose everything is."""
+
+    __table_args__ = (CheckConstraint("weight > 0"),)
+    id: str = _text(primary_key=True)
+    name: str = _text()
+    weight: float = _double(server="1", default=1.0)
+    created_at: datetime = _time()
+
+
+class ApiKey(SQLModel, table=True):
+    """A key: its id is public, of its secret only a hash is kept."""
+
+    __tablename__: ClassVar[str] = "api_key"
+    __table_args__ = (Index("api_key_tenant", "tenant", "id"),)
+    id: str = _text(primary_key=True)
+    tenant: str = _text(foreign_key="tenant.id")
+    name: str = _text()
+    secret_hash: bytes = Field(sa_type=LargeBinary)
+    scopes: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    created_at: datetime = _time()
+    expires_at: datetime | None = _time(default=False)
+    revoked_at: datetime | None = _time(default=False)
+    last_used_at: datetime | None = _time(default=False)
+
+
+class Device(SQLModel, table=True):
+    """A device that has submitted something, and what its queue is entitled to."""
+
+    __table_args__ = (CheckConstraint("weight > 0"), CheckConstraint("in_flight >= 0"))
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    mac: str = _text(primary_key=True)
+    name: str = _text(default="")
+    weight: float = _double(server="1", default=1.0)
+    in_flight: int = Field(sa_column_kwargs={"server_default": "0"})
+    paused: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    first_seen_at: datetime = _time()
+    last_seen_at: datetime = _time()
+
+
+class Task(SQLModel, table=True):
+    """One image or text to examine; a committed row is an accepted task."""
+
+    __table_args__ = (
+        CheckConstraint("cost > 0"),
+        CheckConstraint("mac IS NOT NULL OR object IS NOT NULL"),
+        CheckConstraint("text IS NOT NULL OR blob IS NOT NULL"),
+        Index(
+            "task_idempotency",
+            "tenant",
+            "idempotency_key",
+            unique=True,
+            postgresql_where=text("idempotency_key IS NOT NULL"),
+        ),
+        Index("task_tenant", "tenant", desc("id")),
+        Index("task_tenant_state", "tenant", "state", desc("id")),
+        Index("task_tenant_mac", "tenant", "mac", desc("id"), postgresql_where=text("mac IS NOT NULL")),
+        Index("task_tenant_object", "tenant", "object", desc("id"), postgresql_where=text("object IS NOT NULL")),
+        Index("task_open", "sequence", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("task_expiry", "expires_at", postgresql_where=text("state = 'queued'")),
+    )
+    id: UUID = Field(primary_key=True)
+    tenant: str = _text(foreign_key="tenant.id")
+    sequence: int = Field(
+        sa_column=Column(
+            BigInteger, DbSequence("task_sequence"), nullable=False, server_default=text("nextval('task_sequence')")
+        )
+    )
+    kind: str = _text()
+    lane: str = _text()
+    queue: str = _text()
+    mac: str | None = _text()
+    object: str | None = _text()
+    state: str = _text(default="queued")
+    cost: float = _double()
+    created_at: datetime = _time()
+    not_before: datetime | None = _time(default=False)
+    expires_at: datetime = _time(default=False)
+    started_at: datetime | None = _time(default=False)
+    finished_at: datetime | None = _time(default=False)
+    fence: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
+    delivery: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
+    attempts: int = Field(sa_column_kwargs={"server_default": "0"})
+    runner: str | None = _text()
+    cancel_requested: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    error_reason: str | None = _text()
+    error_detail: str | None = _text()
+    word_lists: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
+    idempotency_key: str | None = _text()
+    request_hash: bytes | None = Field(sa_type=LargeBinary)
+    text: str | None = _text()
+    blob: str | None = _text()
+    blob_sha256: bytes | None = Field(sa_type=LargeBinary)
+    media_type: str | None = _text()
+    file_name: str | None = _text()
+
+
+class EngineRecord(SQLModel, table=True):
+    """What an engine read (calculateEngineRecord of the original); kept, so that a retry need not read again."""
+
+    __tablename__: ClassVar[str] = "engine_record"
+    task_id: UUID = Field(primary_key=True, foreign_key="task.id", ondelete="CASCADE")
+    tenant: str = _text()
+    state: str = _text()
+    engine: str = _text(default="")
+    version: str = _text(default="")
+    text: str | None = _text()
+    lines: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
+    width: int | None
+    height: int | None
+    seconds: float | None = _double()
+    error: str | None = _text()
+    created_at: datetime = _time()
+
+
+class DetectionRow(SQLModel, table=True):
+    """The judgement on a task (handlerDetectRecord of the original)."""
+
+    __tablename__: ClassVar[str] = "detection"
+    __table_args__ = (Index("detection_hits", "tenant", desc("task_id"), postgresql_where=text("hit_count > 0")),)
+    task_id: UUID = Field(primary_key=True, foreign_key="task.id", ondelete="CASCADE")
+    tenant: str = _text()
+    state: str = _text()
+    fence: int = Field(sa_type=BigInteger)
+    hit_count: int = Field(sa_column_kwargs={"server_default": "0"})
+    top_level: int = Field(sa_column_kwargs={"server_default": "0"})
+    lists: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
+    error: str | None = _text()
+    created_at: datetime = _time()
+
+
+class HitRow(SQLModel, table=True):
+    """One word found in one task."""
+
+    __tablename__: ClassVar[str] = "hit"
+    __table_args__ = (Index("hit_task", "task_id", "start_offset"), Index("hit_word", "tenant", "word", desc("id")))
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    tenant: str = _text()
+    task_id: UUID = Field(foreign_key="detection.task_id", ondelete="CASCADE")
+    list_id: str = _text()
+    list_version: int
+    word: str = _text()
+    category: str = _text()
+    level: int
+    start_offset: int
+    end_offset: int
+    matched: str = _text()
+    box: Any = Field(sa_column=Column(JSONB))
+
+
+class Report(SQLModel, table=True):
+    """A detection that a device made by itself and reported (/api/decter)."""
+
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    report_id: str = _text(primary_key=True)
+    mac: str = _text()
+    body: Any = Field(sa_column=Column(JSONB, nullable=False))
+    created_at: datetime = _time()
+
+
+class Command(SQLModel, table=True):
+    """Something to be told to a device or a webhook (send_command of the original): an outbox."""
+
+    __table_args__ = (Index("command_due", "next_at", postgresql_where=text("state = 'pending'")),)
+    id: UUID = Field(primary_key=True)
+    tenant: str = _text(foreign_key="tenant.id")
+    task_id: UUID | None = Field(foreign_key="task.id", ondelete="SET NULL")
+    mac: str | None = _text()
+    object: str | None = _text()
+    kind: str = _text()
+    body: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="{}"))
+    state: str = _text(default="pending")
+    attempts: int = Field(sa_column_kwargs={"server_default": "0"})
+    next_at: datetime = _time()
+    created_at: datetime = _time()
+    done_at: datetime | None = _time(default=False)
+
+
+class AuditLog(SQLModel, table=True):
+    """Who did what to what (write_log of the original); only ever appended to."""
+
+    __tablename__: ClassVar[str] = "audit_log"
+    __table_args__ = (Index("audit_log_tenant", "tenant", desc("id")),)
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    tenant: str = _text()
+    at: datetime = _time()
+    actor: str = _text()
+    action: str = _text()
+    subject: str = _text()
+    outcome: str = _text()
+    request_id: str | None = _text()
+    detail: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="{}"))
+
+
+class WordList(SQLModel, table=True):
+    """A list of words; the default lists of a tenant judge every task that names none."""
+
+    __tablename__: ClassVar[str] = "word_list"
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    id: str = _text(primary_key=True)
+    name: str = _text()
+    is_default: bool = Field(sa_column_kwargs={"server_default": text("true")})
+    current_version: int = Field(sa_column_kwargs={"server_default": "0"})
+    created_at: datetime = _time()
+
+
+class WordListVersion(SQLModel, table=True):
+    """One published state of a list; never changed afterwards."""
+
+    __tablename__: ClassVar[str] = "word_list_version"
+    __table_args__ = (
+        CheckConstraint("version > 0"),
+        ForeignKeyConstraint(["tenant", "list_id"], ["word_list.tenant", "word_list.id"], ondelete="CASCADE"),
+    )
+    tenant: str = _text(primary_key=True)
+    list_id: str = _text(primary_key=True)
+    version: int = Field(primary_key=True)
+    word_count: int
+    published_at: datetime = _time()
+    published_by: str = _text(default="")
+
+
+class WordRow(SQLModel, table=True):
+    """One word of one version of one list."""
+
+    __tablename__: ClassVar[str] = "word"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant", "list_id", "version"],
+            ["word_list_version.tenant", "word_list_version.list_id", "word_list_version.version"],
+            ondelete="CASCADE",
+        ),
+    )
+    tenant: str = _text(primary_key=True)
+    list_id: str = _text(primary_key=True)
+    version: int = Field(primary_key=True)
+    position: int = Field(primary_key=True)
+    text: str = _text()
+    category: str = _text()
+    level: int
+
+
+class StatHourly(SQLModel, table=True):
+    """Counts per hour, for reports that must not read the tasks themselves."""
+
+    __tablename__: ClassVar[str] = "stat_hourly"
+    tenant: str = _text(primary_key=True)
+    hour: datetime = _time(default=False, primary_key=True)
+    lane: str = _text(primary_key=True)
+    state: str = _text(primary_key=True)
+    tasks: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
+    hits: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
+    wait_seconds: float = _double(server="0")
+    run_seconds: float = _double(server="0")

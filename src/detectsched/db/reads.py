@@ -1,0 +1,85 @@
+"""What the API shows of tasks: one with everything, or many by filter, newest first, page after page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlmodel import col, select
+
+from detectsched.db.connection import Ledger
+from detectsched.db.models import DetectionRow, EngineRecord, HitRow, Task
+from detectsched.task import TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task with what was read and found, as far as it has come."""
+
+    task: Task
+    engine: EngineRecord | None
+    detection: DetectionRow | None
+    hits: Sequence[HitRow]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which tasks to list; None means any. ``before`` is the last id of the page before."""
+
+    state: TaskState | None = None
+    lane: str | None = None
+    mac: str | None = None
+    object: str | None = None
+    has_hits: bool | None = None
+    before: UUID | None = None
+
+
+async def get_task(ledger: Ledger, tenant: str, task_id: UUID) -> TaskView | None:
+    """Return a tenant's task with its results; None when the tenant has no such task."""
+    async with ledger.session() as session:
+        task = (await session.exec(select(Task).where(Task.id == task_id, Task.tenant == tenant))).first()
+        if task is None:
+            return None
+        engine = await session.get(EngineRecord, task_id)
+        detection = await session.get(DetectionRow, task_id)
+        hits: Sequence[HitRow] = ()
+        if detection is not None and detection.hit_count:
+            query = select(HitRow).where(HitRow.task_id == task_id).order_by(col(HitRow.start_offset), col(HitRow.id))
+            hits = (await session.exec(query)).all()
+    return TaskView(task, engine, detection, hits)
+
+
+async def task_state(ledger: Ledger, tenant: str, task_id: UUID) -> TaskState | None:
+    """Return a tenant's task's state; None when the tenant has no such task."""
+    async with ledger.connection() as connection:
+        state = await connection.fetchval("SELECT state FROM task WHERE tenant = $1 AND id = $2", tenant, task_id)
+    return None if state is None else TaskState(state)
+
+
+async def list_tasks(ledger: Ledger, tenant: str, wanted: TaskFilter, *, limit: int) -> list[tuple[Task, int]]:
+    """Return up to ``limit`` tasks, newest first, each with its number of hits."""
+    query = (
+        select(Task, DetectionRow.hit_count)
+        .outerjoin(DetectionRow, col(DetectionRow.task_id) == Task.id)
+        .where(Task.tenant == tenant)
+        .order_by(col(Task.id).desc())
+        .limit(limit)
+    )
+    if wanted.state is not None:
+        query = query.where(Task.state == wanted.state.value)
+    if wanted.lane is not None:
+        query = query.where(Task.lane == wanted.lane)
+    if wanted.mac is not None:
+        query = query.where(Task.mac == wanted.mac)
+    if wanted.object is not None:
+        query = query.where(Task.object == wanted.object)
+    if wanted.has_hits is True:
+        query = query.where(col(DetectionRow.hit_count) > 0)
+    if wanted.has_hits is False:
+        query = query.where((col(DetectionRow.hit_count) == 0) | col(DetectionRow.hit_count).is_(None))
+    if wanted.before is not None:
+        query = query.where(col(Task.id) < wanted.before)
+    async with ledger.session() as session:
+        rows = (await session.exec(query)).all()
+    return [(task, hits or 0) for task, hits in rows]

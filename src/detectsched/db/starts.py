@@ -1,0 +1,100 @@
+"""Marking tasks as running: each start mints a new fence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+from uuid import UUID
+
+from detectsched.db.codec import engine_result_from_json
+from detectsched.db.connection import Ledger
+from detectsched.detection import EngineResult, ListVersion
+from detectsched.task import Delivery, TaskKind
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A task that is now running under ``fence``: everything that a runner needs to examine it.
+
+    ``lists`` are the versions current at this moment; ``read`` is what an engine read in an earlier try.
+    """
+
+    delivery: Delivery
+    tenant: str
+    kind: TaskKind
+    fence: int
+    attempts: int
+    text: str | None
+    blob: str | None
+    blob_sha256: bytes | None
+    lists: tuple[ListVersion, ...]
+    read: EngineResult | None = None
+
+
+class Refused(StrEnum):
+    """Why a delivery was not started."""
+
+    ENDED = "ended"
+    """The task is terminal already: only Redis has to forget it."""
+    STALE = "stale"
+    """A newer delivery of it is running: this one is to be dropped without a word."""
+
+
+# A delivery starts a task that waits, or one that runs under an older delivery (whose owner has lost it: only the
+# holder of the pending entry in Redis is given a newer number).
+_START: Final = """
+UPDATE task t SET state = 'running', fence = t.fence + 1, delivery = g.number, started_at = now(), runner = $3
+FROM unnest($1::uuid[], $2::bigint[]) AS g (id, number)
+WHERE t.id = g.id AND t.expires_at > now()
+  AND (t.state = 'queued' AND t.delivery <= g.number OR t.state = 'running' AND t.delivery < g.number)
+RETURNING t.id, t.tenant, t.kind, t.fence, t.attempts, t.text, t.blob, t.blob_sha256,
+    (SELECT coalesce(jsonb_object_agg(w.id, w.current_version), '{}') FROM word_list w
+     WHERE w.tenant = t.tenant AND w.id = ANY (t.word_lists) AND w.current_version > 0) AS lists,
+    (SELECT jsonb_build_object('engine', e.engine, 'version', e.version, 'lines', e.lines, 'width', e.width,
+                               'height', e.height, 'seconds', e.seconds)
+     FROM engine_record e WHERE e.task_id = t.id AND e.state = 'success') AS read
+"""
+
+_EXPIRE: Final = """
+UPDATE task SET state = 'expired', finished_at = now(), error_reason = 'expired',
+    error_detail = 'not started within its time to live'
+WHERE id = ANY ($1::uuid[]) AND state = 'queued' AND expires_at <= now()
+"""
+
+_STATES: Final = "SELECT id, state IN ('queued', 'running') AS open FROM task WHERE id = ANY ($1::uuid[])"
+
+
+async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) -> list[Started | Refused]:
+    """Mark tasks as running; one answer per delivery, in order.
+
+    Raises:
+        StoreUnavailable: nothing was started, or nobody knows; the deliveries stay pending and return by their lease.
+    """
+    by_id = {delivery.task_id: delivery for delivery in deliveries}
+    async with ledger.transaction() as connection:
+        rows = await connection.fetch(_START, list(by_id), [d.number for d in by_id.values()], runner)
+        started = {UUID(str(row["id"])): _started(row, by_id) for row in rows}
+        refused: dict[UUID, Refused] = {}
+        missing = [task_id for task_id in by_id if task_id not in started]
+        if missing:
+            await connection.execute(_EXPIRE, missing)
+            open_ids = {UUID(str(row["id"])) for row in await connection.fetch(_STATES, missing) if row["open"]}
+            refused = {task_id: Refused.STALE if task_id in open_ids else Refused.ENDED for task_id in missing}
+    return [started.get(delivery.task_id) or refused[delivery.task_id] for delivery in deliveries]
+
+
+def _started(row: Any, by_id: dict[UUID, Delivery]) -> Started:
+    return Started(
+        delivery=by_id[UUID(str(row["id"]))],
+        tenant=row["tenant"],
+        kind=TaskKind(row["kind"]),
+        fence=row["fence"],
+        attempts=row["attempts"],
+        text=row["text"],
+        blob=row["blob"],
+        blob_sha256=row["blob_sha256"],
+        lists=tuple(ListVersion(list_id, version) for list_id, version in sorted(row["lists"].items())),
+        read=engine_result_from_json(row["read"]) if row["read"] else None,
+    )
