@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncpg
 import redis.asyncio
 
 from detectsched.embedded.servers import EmbeddedPostgres
+from tests.support.databases import Databases
 from tests.support.leaks import leaked_keys
 
 
@@ -26,3 +28,16 @@ async def test_the_leak_check_names_a_key_without_ttl(redis_url: str) -> None:
 async def test_postgres_answers(postgres_server: EmbeddedPostgres) -> None:
     """The server of this test process is up."""
     assert postgres_server.pid is not None
+
+
+async def test_each_test_gets_a_migrated_database_of_its_own(postgres_url: str, databases: Databases) -> None:
+    """Two databases from the same template share nothing."""
+    other = await databases.create()
+    for url in (postgres_url, other):
+        connection = await asyncpg.connect(url)
+        try:
+            assert await connection.fetchval("SELECT count(*) FROM task") == 0
+            await connection.execute("CREATE TABLE mine (x int)")
+        finally:
+            await connection.close()
+    await databases.drop(other)

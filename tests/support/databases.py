@@ -7,6 +7,7 @@ import itertools
 import asyncpg
 from pydantic import SecretStr
 
+from detectsched.db.migrate import upgrade
 from detectsched.embedded.servers import EmbeddedPostgres
 from detectsched.settings import PostgresSettings
 
@@ -36,8 +37,6 @@ class Databases:
         await self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     async def _migrate_template(self) -> None:
-        from detectsched.db.migrate import upgrade  # noqa: PLC0415 - tests of the servers alone do not need it
-
         await self._execute(f'CREATE DATABASE "{_TEMPLATE}"')
         await upgrade(PostgresSettings(url=SecretStr(self._server.url_of(_TEMPLATE))))
         self._migrated = True

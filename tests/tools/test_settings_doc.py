@@ -14,9 +14,7 @@ from tools import settings_doc
 def test_every_setting_has_a_row_with_a_meaning() -> None:
     """No variable is left out and none is unexplained."""
     rows = [line.split(" | ") for line in settings_doc.render().splitlines() if line.startswith("| `DETECTSCHED_")]
-    assert [row[0].strip("| `") for row in rows] == sorted(
-        (name for name, _, _ in environment_names()), key=[row[0].strip("| `") for row in rows].index
-    )
+    assert sorted(row[0].strip("| `") for row in rows) == sorted(name for name, _, _ in environment_names())
     assert [row[0] for row in rows if len(row[-1].strip(" |")) < 10] == []
 
 
