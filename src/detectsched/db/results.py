@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,10 +40,11 @@ class Ending:
     detection: Detection | None = None
 
 
+# JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
 _SAVE_READ: Final = """
 INSERT INTO engine_record (task_id, tenant, state, engine, version, text, lines, width, height, seconds)
-SELECT g.id, g.tenant, 'success', g.engine, g.version, g.text, g.lines, g.width, g.height, g.seconds
-FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::int[], $9::int[],
+SELECT g.id, g.tenant, 'success', g.engine, g.version, g.text, g.lines::jsonb, g.width, g.height, g.seconds
+FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[],
             $10::float8[]) AS g (id, tenant, fence, engine, version, text, lines, width, height, seconds)
 JOIN task t ON t.id = g.id AND t.fence = g.fence AND t.state = 'running'
 ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, engine = excluded.engine, version = excluded.version,
@@ -67,15 +69,17 @@ RETURNING t.id
 
 _DETECTIONS: Final = """
 INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists)
-SELECT g.id, g.tenant, 'success', g.fence, g.hits, g.level, g.lists
-FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::jsonb[])
+SELECT g.id, g.tenant, 'success', g.fence, g.hits, g.level, g.lists::jsonb
+FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[])
     AS g (id, tenant, fence, hits, level, lists)
 """
 
 _HITS: Final = """
 INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched, box)
-SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[], $7::int[], $8::int[],
-                     $9::int[], $10::text[], $11::jsonb[])
+SELECT g.tenant, g.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb
+FROM unnest($1::text[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[], $7::int[], $8::int[],
+            $9::int[], $10::text[], $11::text[])
+    AS g (tenant, id, list, version, word, category, level, start, stop, matched, box)
 """
 
 
@@ -90,7 +94,7 @@ async def save_reads(ledger: Ledger, reads: Sequence[EngineRead]) -> list[bool]:
             [read.result.engine for read in reads],
             [read.result.version for read in reads],
             [read.result.joined().content for read in reads],
-            [lines_to_json(read.result.lines) for read in reads],
+            [json.dumps(lines_to_json(read.result.lines)) for read in reads],
             [read.result.width for read in reads],
             [read.result.height for read in reads],
             [read.result.seconds for read in reads],
@@ -133,7 +137,7 @@ async def _store(connection: Connection, judged: Sequence[tuple[Ending, Detectio
         [ending.fence for ending, _ in judged],
         [len(detection.hits) for _, detection in judged],
         [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
-        [lists_to_json(detection.lists) for _, detection in judged],
+        [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
     )
     hits: list[tuple[Any, ...]] = [
         (
@@ -147,7 +151,7 @@ async def _store(connection: Connection, judged: Sequence[tuple[Ending, Detectio
             hit.start,
             hit.end,
             hit.matched,
-            box_to_json(hit.box),
+            None if hit.box is None else json.dumps(box_to_json(hit.box)),
         )
         for ending, detection in judged
         for hit in detection.hits
