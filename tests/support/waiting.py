@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 async def wait_until(
-    condition: Callable[[], T | Awaitable[T]], describe: str | Callable[[], str], timeout: float = 10.0,  # noqa: ASYNC109 - it shall fail with a description
+    condition: Callable[[], T | Awaitable[T]],
+    describe: str | Callable[[], str],
+    timeout: float = 10.0,  # noqa: ASYNC109 - it shall fail with a description
 ) -> T:
     """Ask ``condition`` until its answer is true, and return that answer.
 
