@@ -1,0 +1,1 @@
+"""Tests of folding, matching and the places of hits."""
