@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from detectsched.attempt import Ending, EngineRead, Refused, Started
 from detectsched.db.accept import accept, open_tasks
 from detectsched.db.connection import Ledger
 from detectsched.db.reads import TaskFilter, get_task, list_tasks
-from detectsched.db.results import EngineRead, Ending, end, save_reads
-from detectsched.db.starts import Refused, Started, start
+from detectsched.db.results import end, save_reads
+from detectsched.db.starts import start
 from detectsched.db.transitions import cancel, expire_due, recover
 from detectsched.db.word_lists import load, publish
 from detectsched.detection import Box, Detection, EngineResult, Hit, Line, ListVersion, Word

@@ -108,9 +108,10 @@ SELECT {_FACTS} FROM task t {_ENTITLED}
 WHERE t.state IN ('queued', 'running') AND t.sequence > $1 ORDER BY t.sequence LIMIT $2
 """
 
-_WAITING_SINCE: Final = f"""
+_OPEN_SINCE: Final = f"""
 SELECT {_FACTS} FROM task t {_ENTITLED}
-WHERE t.state = 'queued' AND t.sequence > $1 AND t.created_at < now() - $2 * interval '1 second'
+WHERE t.state IN ('queued', 'running') AND t.sequence > $1
+  AND coalesce(t.started_at, t.created_at) < now() - $2 * interval '1 second'
 ORDER BY t.sequence LIMIT $3
 """
 
@@ -138,10 +139,10 @@ async def open_tasks(ledger: Ledger, *, after: int, limit: int) -> list[Accepted
         return [_accepted(row, is_new=False) for row in await connection.fetch(_OPEN, after, limit)]
 
 
-async def waiting_since(ledger: Ledger, *, after: int, older_than_seconds: float, limit: int) -> list[AcceptedTask]:
-    """Return tasks accepted a while ago that wait in PostgreSQL's view, by sequence."""
+async def open_since(ledger: Ledger, *, after: int, older_than_seconds: float, limit: int) -> list[AcceptedTask]:
+    """Return open tasks that nothing has happened to for a while, by sequence, beginning after the one given."""
     async with ledger.connection() as connection:
-        rows = await connection.fetch(_WAITING_SINCE, after, older_than_seconds, limit)
+        rows = await connection.fetch(_OPEN_SINCE, after, older_than_seconds, limit)
     return [_accepted(row, is_new=False) for row in rows]
 
 

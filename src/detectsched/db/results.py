@@ -4,41 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from detectsched.attempt import Ending, EngineRead
 from detectsched.db.codec import box_to_json, lines_to_json, lists_to_json
 from detectsched.db.connection import Connection, Ledger
-from detectsched.detection import Detection, EngineResult
-from detectsched.task import TaskError, TaskState
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRead:
-    """An engine's result, to be kept for a retry."""
-
-    task_id: UUID
-    tenant: str
-    fence: int
-    result: EngineResult
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How one start of a task ends: a terminal state, or QUEUED to be tried or started again.
-
-    ``spends_attempt`` says that the try counts against MAX_ATTEMPTS; a delivery given back costs none.
-    """
-
-    task_id: UUID
-    tenant: str
-    fence: int
-    state: TaskState
-    spends_attempt: bool = False
-    error: TaskError | None = None
-    detection: Detection | None = None
-
+from detectsched.detection import Detection
 
 # JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
 _SAVE_READ: Final = """

@@ -3,44 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
+from detectsched.attempt import Refused, Started
 from detectsched.db.codec import engine_result_from_json
 from detectsched.db.connection import Ledger
-from detectsched.detection import EngineResult, ListVersion
+from detectsched.detection import ListVersion
 from detectsched.task import Delivery, TaskKind
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A task that is now running under ``fence``: everything that a runner needs to examine it.
-
-    ``lists`` are the versions current at this moment; ``read`` is what an engine read in an earlier try.
-    """
-
-    delivery: Delivery
-    tenant: str
-    kind: TaskKind
-    fence: int
-    attempts: int
-    text: str | None
-    blob: str | None
-    blob_sha256: bytes | None
-    lists: tuple[ListVersion, ...]
-    read: EngineResult | None = None
-
-
-class Refused(StrEnum):
-    """Why a delivery was not started."""
-
-    ENDED = "ended"
-    """The task is terminal already: only Redis has to forget it."""
-    STALE = "stale"
-    """A newer delivery of it is running: this one is to be dropped without a word."""
-
 
 # A delivery starts a task that waits, or one that runs under an older delivery (whose owner has lost it: only the
 # holder of the pending entry in Redis is given a newer number).

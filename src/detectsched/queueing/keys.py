@@ -23,7 +23,7 @@ mac:schedule:<l>:<t>     ZSET   servable queues of a tenant, by virtual key     
 mac:clock                HASH   lane → V, the tenant key last served                        for ever        dispatch
 deferred                 ZSET   ``task:<id>``, ``queue:<q>``, ``held:<id>`` by due time (ms) while not empty scripts
 stream:<l>               STREAM t task id, d delivery; group ``runners``                    for ever        dispatch
-wake:<l>                 LIST   at most one token                                           until popped    scripts
+wake:<l>, wake:@deferred LIST   at most one token                                           until popped    scripts
 global_pending           STRING tasks waiting (queued or deferred)                          for ever        scripts
 tenant:pending           HASH   tenant → tasks waiting, no zeros                            while not empty scripts
 mac:pending              HASH   ``<t>:<mac>`` or ``<t>:object:<name>`` → waiting, no zeros  while not empty scripts
@@ -47,6 +47,9 @@ from typing import Final
 
 GROUP: Final = "runners"
 """The consumer group of every lane's stream."""
+
+DEFERRED: Final = "@deferred"
+"""Stands for the deferred set where a wake-up list is named; no lane can have this name."""
 
 _WITHOUT_TTL: Final = (
     "generation",

@@ -31,7 +31,7 @@ from detectsched.queueing.calls import (
     subject_of,
 )
 from detectsched.queueing.connection import RedisClients, translated
-from detectsched.queueing.keys import GROUP, Keys
+from detectsched.queueing.keys import DEFERRED, GROUP, Keys
 from detectsched.queueing.rebuild import Rebuild
 from detectsched.queueing.registry import Registry, WorkerRecord
 from detectsched.settings import Settings
@@ -73,7 +73,9 @@ class Queue:
         self._redis = clients.commands
         self.keys = Keys(settings.redis.prefix, shard)
         self.generation: str | None = None
-        self.scripts = Scripts(self._call, meta_ttl_seconds=settings.scheduler.queue_meta_ttl_seconds, now_ms=now_ms)
+        self._now_ms = now_ms
+        self._meta_ttl_seconds = settings.scheduler.queue_meta_ttl_seconds
+        self.scripts = Scripts(self._call, meta_ttl_seconds=self._meta_ttl_seconds, now_ms=now_ms)
         self.registry = Registry(self._redis, self.keys)
         self.rebuild = Rebuild(clients, self.keys, settings.scheduler.policy)
 
@@ -99,6 +101,24 @@ class Queue:
         except GenerationLost:
             return False
         return True
+
+    def rebuilding(self, token: str) -> Scripts:
+        """Return the scripts for whoever holds the rebuild lock, while the gate is closed to everybody else."""
+
+        async def call(name: str, arguments: list[str | int | float]) -> list[bytes]:
+            async with translated():
+                answer = await scripts.run(self._redis, name, self.keys.generation, [f"rebuild:{token}", *arguments])
+            if answer[:1] == [b"LOST"]:
+                raise GenerationLost("the rebuild was lost to another process")
+            return answer
+
+        return Scripts(call, meta_ttl_seconds=self._meta_ttl_seconds, now_ms=self._now_ms)
+
+    async def now_ms(self) -> int:
+        """Return Redis' clock, by which everything in the queues is timed; milliseconds since the epoch."""
+        async with translated():
+            seconds, micros = await self._redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000
 
     async def _call(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
         for _ in range(2):
@@ -166,6 +186,10 @@ class Queue:
                 yield UUID(message["data"].decode()) if message else None
         finally:
             await pubsub.aclose()
+
+    async def wait_for_deferral(self, *, timeout_seconds: float) -> bool:
+        """Wait until something new is deferred; False when the time passed without."""
+        return await self.wait_for_work(DEFERRED, timeout_seconds=timeout_seconds)
 
     # The settlement list ----------------------------------------------------------------------------------------------
 

@@ -28,8 +28,8 @@ class Rebuild:
         self._keys = keys
         self._policy = policy
 
-    async def is_needed(self) -> bool:
-        """Whether the data is missing, from another server's life, or scheduled under another policy."""
+    async def is_needed(self, *, check_policy: bool) -> bool:
+        """Whether the data is missing, from another server's life, or (if asked) scheduled under another policy."""
         async with translated():
             raw, policy = await self._redis.get(self._keys.generation), None
             if raw:
@@ -37,7 +37,7 @@ class Rebuild:
         if not raw or policy is None:
             return True
         told, policy_told = raw.decode().partition("@")[2], policy.decode()
-        return bool(told != self._clients.watch.run_id or policy_told != self._policy)
+        return bool(told != self._clients.watch.run_id or (check_policy and policy_told != self._policy))
 
     async def begin(self) -> str | None:
         """Take the rebuild lock and close the gate; None when somebody else is rebuilding."""

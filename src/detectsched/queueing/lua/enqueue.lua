@@ -43,6 +43,7 @@ local function admit(id, qid, subject, lane, created, cost, sequence, expires, r
   if state == 'deferred' then
     redis.call('ZADD', P .. 'deferred', ready, 'task:' .. id)
     redis.call('HINCRBY', meta_key(P, qid), 'deferred', 1)
+    wake(P, '@deferred')
     return 'QUEUED'
   end
   place(queue_key(P, qid), element_of(lane, created, cost, sequence, id))

@@ -31,11 +31,13 @@ local function release(task, delay, refund)
     redis.call('HDEL', P .. 'task:' .. task.id, 'entry')
     redis.call('ZADD', P .. 'deferred', now + delay, 'task:' .. task.id)
     redis.call('HINCRBY', meta_key(P, task.queue), 'deferred', 1)
+    wake(P, '@deferred')
   else
     put_back(P, task)
     if delay > 0 then
       redis.call('HSET', meta_key(P, task.queue), 'until', now + delay)
       redis.call('ZADD', P .. 'deferred', now + delay, 'queue:' .. task.queue)
+      wake(P, '@deferred')
     end
   end
   redis.call('PERSIST', meta_key(P, task.queue))

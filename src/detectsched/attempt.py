@@ -1,0 +1,64 @@
+"""One start of a task: what a runner is given, and what it hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from detectsched.detection import Detection, EngineResult, ListVersion
+from detectsched.task import Delivery, TaskError, TaskKind, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A task that is now running under ``fence``: everything that a runner needs to examine it.
+
+    ``lists`` are the versions current at this moment; ``read`` is what an engine read in an earlier try.
+    """
+
+    delivery: Delivery
+    tenant: str
+    kind: TaskKind
+    fence: int
+    attempts: int
+    text: str | None
+    blob: str | None
+    blob_sha256: bytes | None
+    lists: tuple[ListVersion, ...]
+    read: EngineResult | None = None
+
+
+class Refused(StrEnum):
+    """Why a delivery was not started."""
+
+    ENDED = "ended"
+    """The task is terminal already: only Redis has to forget it."""
+    STALE = "stale"
+    """A newer delivery of it is running: this one is to be dropped without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRead:
+    """An engine's result, to be kept for a retry."""
+
+    task_id: UUID
+    tenant: str
+    fence: int
+    result: EngineResult
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one start of a task ends: a terminal state, or QUEUED to be tried or started again.
+
+    ``spends_attempt`` says that the try counts against MAX_ATTEMPTS; a delivery given back costs none.
+    """
+
+    task_id: UUID
+    tenant: str
+    fence: int
+    state: TaskState
+    spends_attempt: bool = False
+    error: TaskError | None = None
+    detection: Detection | None = None

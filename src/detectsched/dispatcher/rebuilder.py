@@ -1,0 +1,64 @@
+"""Makes the queues anew from PostgreSQL when Redis has lost them: the gate stays closed until it is done."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from detectsched.clock import monotonic
+from detectsched.db.accept import open_tasks
+from detectsched.db.connection import Ledger
+from detectsched.dispatcher.placing import placement_of
+from detectsched.lifecycle import Loop
+from detectsched.queueing.queue import Queue
+from detectsched.settings import Settings
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_PAGE: Final = 2000
+_CHUNK: Final = 200
+"""Tasks per script call: a few milliseconds each, so that the server stays responsive meanwhile."""
+
+
+class Rebuilder(Loop):
+    """Watches for a lost generation; one of several dispatchers takes the lock and rebuilds."""
+
+    def __init__(self, queue: Queue, ledger: Ledger, settings: Settings) -> None:
+        super().__init__(settings.scheduler.safety_tick_seconds)
+        self._queue = queue
+        self._ledger = ledger
+        self._settings = settings
+        # A changed policy scores everything anew, once: two dispatchers that disagree must not rebuild in turn.
+        self._check_policy = True
+
+    async def run_once(self) -> int | None:
+        """Rebuild if that is needed; return how many tasks were queued, None if nothing was to be done."""
+        needed = await self._queue.rebuild.is_needed(check_policy=self._check_policy)
+        self._check_policy = False
+        return await self._rebuild() if needed else None
+
+    async def _rebuild(self) -> int | None:
+        token = await self._queue.rebuild.begin()
+        if token is None:
+            return None
+        began = monotonic()
+        log.warning("rebuilding the queues from PostgreSQL")
+        removed = await self._queue.rebuild.wipe(self._settings.lanes)
+        queued = await self._requeue(token)
+        await self._queue.rebuild.open(token)
+        seconds = round(monotonic() - began, 3)
+        log.warning("queues rebuilt", tasks=queued, keys_removed=removed, seconds=seconds)
+        return queued
+
+    async def _requeue(self, token: str) -> int:
+        scripts = self._queue.rebuilding(token)
+        last, queued = 0, 0
+        while rows := await open_tasks(self._ledger, after=last, limit=_PAGE):
+            now_ms = await self._queue.now_ms()
+            placements = [placement_of(row, self._settings.scheduler, now_ms=now_ms) for row in rows]
+            for i in range(0, len(placements), _CHUNK):
+                await scripts.enqueue(placements[i : i + _CHUNK])
+            await self._queue.rebuild.extend(token)
+            last = rows[-1].task.sequence
+            queued += len(rows)
+        return queued

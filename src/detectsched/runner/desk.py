@@ -1,0 +1,109 @@
+"""What this runner has in hand: each delivery is worked on by one asyncio task, and can be stopped from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from detectsched.clock import monotonic
+from detectsched.lifecycle import Service
+from detectsched.runner.outcome import Stop
+from detectsched.task import Delivery
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
+
+
+@dataclass(eq=False)
+class Job:
+    """A delivery in hand. ``renewed_at`` is when its lease was last known good (monotonic seconds)."""
+
+    delivery: Delivery
+    renewed_at: float = field(default_factory=monotonic)
+    stop: Stop | None = None
+    examining: asyncio.Task[object] | None = None
+
+    def interrupt(self, reason: Stop) -> None:
+        """Stop the examination, for this reason; what is being written is not interrupted."""
+        if self.stop is None:
+            self.stop = reason
+            if self.examining is not None:
+                self.examining.cancel()
+
+
+class Desk(Service):
+    """Holds the jobs; stopping it lets them finish within the grace, then gives the rest back."""
+
+    def __init__(self, work: Callable[[Job], Coroutine[None, None, None]], *, grace_seconds: float) -> None:
+        self._work = work
+        self._grace = grace_seconds
+        self._jobs: dict[asyncio.Task[None], Job] = {}
+        self._freed = asyncio.Event()
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def name(self) -> str:
+        """Desk."""
+        return "desk"
+
+    def take(self, delivery: Delivery) -> None:
+        """Begin to work on a delivery."""
+        job = Job(delivery)
+        task = asyncio.create_task(self._work(job), name=f"job:{delivery.task_id}")
+        self._jobs[task] = job
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._jobs[task]
+        self._freed.set()
+        if not task.cancelled() and (error := task.exception()) is not None and not self._broken.done():
+            # A job handles every failure of its task; what escapes is a bug of ours and must not be silent.
+            self._broken.set_exception(error)
+
+    def jobs(self) -> list[Job]:
+        """Return everything in hand."""
+        return list(self._jobs.values())
+
+    def in_hand(self, lane: str) -> int:
+        """Return how many deliveries of a lane are in hand."""
+        return sum(job.delivery.lane == lane for job in self._jobs.values())
+
+    def holds(self, task_id: UUID) -> bool:
+        """Whether a task is in hand."""
+        return any(job.delivery.task_id == task_id for job in self._jobs.values())
+
+    def interrupt(self, task_id: UUID, reason: Stop) -> None:
+        """Stop working on a task, if it is in hand."""
+        for job in self._jobs.values():
+            if job.delivery.task_id == task_id:
+                job.interrupt(reason)
+
+    async def wait_for_room(self, timeout_seconds: float) -> None:
+        """Wait until a job has ended."""
+        self._freed.clear()
+        try:
+            await asyncio.wait_for(self._freed.wait(), timeout_seconds)
+        except TimeoutError:
+            return
+
+    async def start(self) -> None:
+        """Nothing to begin: jobs come by `take`."""
+
+    async def wait(self) -> None:
+        """Raise when a job ended by a bug."""
+        await asyncio.shield(self._broken)
+
+    async def stop(self) -> None:
+        """Let the jobs finish within the grace, then interrupt them, and wait until each is given back."""
+        if not self._broken.done():
+            self._broken.cancel()
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=self._grace)
+        late = self.jobs()
+        if late:
+            log.warning("giving back what could not be finished within the grace", tasks=len(late))
+            for job in late:
+                job.interrupt(Stop.SHUTDOWN)
+            await asyncio.wait(self._jobs)

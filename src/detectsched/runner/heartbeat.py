@@ -1,0 +1,95 @@
+"""Reports this runner to the registry: at every heartbeat, and at once when its state changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import psutil
+
+from detectsched import __version__
+from detectsched.clock import utc_now
+from detectsched.errors import StoreUnavailable
+from detectsched.lifecycle import Loop
+from detectsched.queueing.queue import Queue, WorkerRecord
+from detectsched.runner.desk import Desk
+from detectsched.runner.health import Health
+from detectsched.runner.identity import Identity
+from detectsched.settings import RunnerSettings
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
+
+
+class Heartbeat(Loop):
+    """A runner is advertised only while it can claim: the record is written by the loop that can reach Redis."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        identity: Identity,
+        settings: RunnerSettings,
+        *,
+        slots: Mapping[str, int],
+        engine: Callable[[], str],
+    ) -> None:
+        super().__init__(settings.heartbeat_seconds)
+        self._queue = queue
+        self._identity = identity
+        self._settings = settings
+        self._slots = dict(slots)
+        self._engine = engine
+        self._announced: str | None = None
+        self._siblings: frozenset[int] = frozenset()
+        self.health: Health | None = None
+        self.desk: Desk | None = None
+
+    def sibling_pids(self) -> frozenset[int]:
+        """Return the other runners of this host, as of the last heartbeat."""
+        return self._siblings
+
+    async def run_once(self) -> WorkerRecord:
+        """Write the record for another TTL."""
+        record = self._record()
+        changed = record.state != self._announced
+        await self._queue.registry.report(
+            record, ttl_seconds=self._settings.ttl_seconds, changed=changed, lanes=tuple(self._slots)
+        )
+        self._announced = record.state
+        workers = await self._queue.registry.workers()
+        self._siblings = frozenset(worker.pid for worker in workers if worker.hostname == self._identity.hostname)
+        return record
+
+    async def stop(self) -> None:
+        """Stop reporting, and be forgotten at once instead of after the TTL."""
+        was_running = self._task is not None
+        await super().stop()
+        if was_running:
+            try:
+                await self._queue.registry.remove(f"{self._identity.hostname}:{self._identity.pid}", tuple(self._slots))
+            except StoreUnavailable as error:
+                log.warning("could not sign off, forgotten after the TTL", error=error.detail)
+
+    def _record(self) -> WorkerRecord:
+        assert self.health is not None  # noqa: S101 - wired by the daemon before anything starts
+        assert self.desk is not None  # noqa: S101
+        load, gpu = self.health.load, self.health.gpu
+        return WorkerRecord(
+            hostname=self._identity.hostname,
+            pid=self._identity.pid,
+            gpu_available=gpu.available,
+            gpu_util=round(gpu.util, 1),
+            gpu_memory_util=round(gpu.memory_util, 1),
+            cpu_count=psutil.cpu_count() or 1,
+            cpu_percent=round(load.cpu_percent, 1) if load else 0.0,
+            memory_total=load.memory_total if load else 0,
+            memory_available=load.memory_available if load else 0,
+            memory_percent=round(load.memory_percent, 1) if load else 0.0,
+            active_tasks=len(self.desk.jobs()),
+            last_heartbeat=utc_now().isoformat(),
+            consumer=self._identity.consumer,
+            slots=",".join(f"{lane}={count}" for lane, count in self._slots.items()),
+            state=self.health.state,
+            reason=self.health.reason,
+            engine=self._engine(),
+            version=__version__,
+        )

@@ -1,0 +1,64 @@
+"""Fetches deliveries of one lane: never more than there are free slots, and only while the runner is healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from detectsched.errors import StoreUnavailable
+from detectsched.lifecycle import Loop
+from detectsched.queueing.queue import Queue
+from detectsched.runner.desk import Desk
+
+_BLOCK_SECONDS: Final = 1.0
+
+
+class LaneReader(Loop):
+    """Blocks on the lane's stream while it has room."""
+
+    def __init__(
+        self, queue: Queue, desk: Desk, *, lane: str, consumer: str, slots: int, may_fetch: Callable[[], bool]
+    ) -> None:
+        super().__init__(0.0)
+        self._queue = queue
+        self._desk = desk
+        self._lane = lane
+        self._consumer = consumer
+        self._slots = slots
+        self._may_fetch = may_fetch
+        self._reply_lost = True
+
+    @property
+    def name(self) -> str:
+        """Reader and its lane."""
+        return f"reader:{self._lane}"
+
+    async def run_once(self) -> int:
+        """Fetch what there is room for; return how many deliveries were taken."""
+        room = self._slots - self._desk.in_hand(self._lane)
+        if room <= 0 or not self._may_fetch():
+            await self._desk.wait_for_room(_BLOCK_SECONDS if room <= 0 else 0.2)
+            return 0
+        try:
+            if self._reply_lost:
+                await self._take_unseen()
+                room = self._slots - self._desk.in_hand(self._lane)
+            deliveries = await self._queue.read(
+                self._lane, self._consumer, count=max(1, room), block_seconds=_BLOCK_SECONDS
+            )
+        except StoreUnavailable:
+            self._reply_lost = True
+            raise
+        for delivery in deliveries:
+            self._desk.take(delivery)
+        return len(deliveries)
+
+    async def _take_unseen(self) -> None:
+        # A reply that was lost on its way may have put deliveries in our name that we never saw.
+        for delivery in await self._queue.read_own(self._lane, self._consumer):
+            if not self._desk.holds(delivery.task_id):
+                self._desk.take(delivery)
+        self._reply_lost = False
+
+    async def pause(self) -> None:
+        """Do not wait: reading blocks by itself."""

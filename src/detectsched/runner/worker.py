@@ -1,0 +1,101 @@
+"""The way of one delivery through a runner: start, examine, persist, acknowledge."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from detectsched.attempt import EngineRead, Refused, Started
+from detectsched.detection import Detection, EngineResult
+from detectsched.errors import StoreUnavailable
+from detectsched.queueing.queue import GivenBack
+from detectsched.runner.completer import Completer
+from detectsched.runner.desk import Job
+from detectsched.runner.executor import Executor
+from detectsched.runner.outcome import Outcome, Stop, Verdict, ending_of, outcome_of
+from detectsched.settings import Settings
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_START_AGAIN_SECONDS: Final = 1.0
+
+
+class Worker:
+    """Works on jobs; one worker serves all of a runner's lanes."""
+
+    def __init__(self, executor: Executor, completer: Completer, settings: Settings) -> None:
+        self._executor = executor
+        self._completer = completer
+        self._scheduler = settings.scheduler
+        self._timeout = settings.runner.task_timeout_seconds
+
+    async def work(self, job: Job) -> None:
+        """Bring one delivery to its end; every way out of here is one terminal call, or leaves it to the lease."""
+        delivery = job.delivery
+        if job.stop is not None:
+            await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, refund=True))
+            return
+        try:
+            started = await self._completer.start(delivery)
+        except StoreUnavailable:
+            # Whether it was started is not known; the next delivery takes it over in any case.
+            delay = _START_AGAIN_SECONDS
+            await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, delay, refund=True))
+            return
+        if started is Refused.ENDED:
+            await self._completer.acknowledge(delivery)
+        elif isinstance(started, Started):
+            outcome, detection = await self._examine(job, started)
+            await self._conclude(job, started, outcome, detection)
+
+    async def _examine(self, job: Job, started: Started) -> tuple[Outcome, Detection | None]:
+        async def keep(result: EngineResult) -> None:
+            read = EngineRead(started.delivery.task_id, started.tenant, started.fence, result)
+            if not await self._completer.save_read(read):
+                job.interrupt(Stop.LEASE_LOST)
+
+        async def examine() -> Detection:
+            async with asyncio.timeout(self._timeout):
+                return await self._executor.examine(started, keep)
+
+        if job.stop is None:
+            examining = asyncio.create_task(examine())
+            job.examining = examining
+            await asyncio.wait([examining])
+            job.examining = None
+            error: BaseException | None = asyncio.CancelledError() if examining.cancelled() else examining.exception()
+            detection = None if error else examining.result()
+        else:
+            error, detection = asyncio.CancelledError(), None
+        if isinstance(error, asyncio.CancelledError) and job.stop is None:
+            raise error
+        outcome = outcome_of(error, stop=job.stop, attempts=started.attempts, settings=self._scheduler)
+        if outcome.error is not None:
+            log.warning(
+                "task not examined",
+                task=str(started.delivery.task_id),
+                verdict=outcome.verdict.value,
+                reason=outcome.error.reason,
+                detail=outcome.error.detail,
+            )
+        return outcome, detection
+
+    async def _conclude(self, job: Job, started: Started, outcome: Outcome, detection: Detection | None) -> None:
+        delivery = started.delivery
+        if outcome.verdict is Verdict.LOST:
+            log.warning("lease lost, nothing written", task=str(delivery.task_id), fence=started.fence)
+            return
+        written = await self._completer.persist(job, ending_of(started, outcome, detection))
+        if not written:
+            log.warning("write fenced off", task=str(delivery.task_id), fence=started.fence)
+            return
+        if outcome.verdict in {Verdict.RETRY, Verdict.GIVEN_BACK}:
+            refund = outcome.verdict is Verdict.GIVEN_BACK
+            await self._completer.give_back(
+                GivenBack(delivery.task_id, delivery.number, outcome.delay_seconds, refund=refund)
+            )
+        else:
+            await self._completer.acknowledge(delivery)
+            if outcome.verdict is Verdict.DEAD:
+                await self._completer.mirror_dead_letter(delivery.task_id)
