@@ -12,6 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from detectsched.db.connection import make_engine, translated
+from detectsched.errors import ConfigurationError
 from detectsched.settings import PostgresSettings
 
 _LOCK: Final = 0x6465_7465_6374  # "detect"
@@ -68,3 +69,20 @@ async def upgrade(settings: PostgresSettings) -> str:
     finally:
         await engine.dispose()
     return head_revision()
+
+
+async def check(settings: PostgresSettings) -> str:
+    """Return the database's revision if this release can work on it: its own, or a newer one's.
+
+    Migrations only add before they take away, so that a release works on its successor's schema while both run.
+
+    Raises:
+        ConfigurationError: the database is empty or behind; the message says what to run.
+        StoreUnavailable: PostgreSQL is away.
+    """
+    current, head = await current_revision(settings), head_revision()
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if current is None or (current in known and current != head):
+        state = "has no tables yet" if current is None else f"is at migration {current}, this release needs {head}"
+        raise ConfigurationError(f"the database {state}; run: detectsched db upgrade")
+    return current

@@ -1,0 +1,38 @@
+"""``detectsched demo`` and ``detectsched bench``: to see it work, and how fast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+bench = typer.Typer(no_args_is_help=True, help="Measure a running system.", rich_markup_mode=None)
+
+
+def demo(
+    leave: Annotated[bool, typer.Option("--exit", help="End when the table is shown, instead of serving on.")] = False,
+    texts: Annotated[int, typer.Option(min=0, help="How many texts the devices submit.")] = 300,
+    port: Annotated[int, typer.Option(help="Port of the API; 0 takes a free one.")] = 8080,
+    data: Annotated[Path | None, typer.Option(help="Directory to keep; without it a fresh one is used.")] = None,
+) -> None:
+    """Start everything, let a dozen devices submit screenshots and texts, and show what was found."""
+    import asyncio
+
+    from detectsched.demo.show import DemoOptions, run_demo
+
+    raise typer.Exit(asyncio.run(run_demo(DemoOptions(leave=leave, texts=texts, port=port, data=data))))
+
+
+@bench.command()
+def latency(
+    url: Annotated[str | None, typer.Option(help="API of a running system; without it one is started.")] = None,
+    key: Annotated[str | None, typer.Option(help="API key of that system.", envvar="DETECTSCHED_KEY")] = None,
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="How many texts, one after the other.")] = 300,
+) -> None:
+    """Submit texts to an idle system one by one, and show how long each took to succeed."""
+    import asyncio
+
+    from detectsched.bench.latency import run_latency
+
+    raise typer.Exit(asyncio.run(run_latency(url=url, key=key, count=count)))
