@@ -17,11 +17,10 @@ from detectsched.telemetry import get_logger
 log = get_logger(__name__)
 
 _SERVERS: Final = frozenset({"valkey-server", "redis-server", "postgres"})
-_PATIENCE_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.02
 
 
-async def end_leftovers(data: Path, signum: signal.Signals) -> int:
+async def end_leftovers(data: Path, signum: signal.Signals, patience_seconds: float = 20.0) -> int:
     """End every Valkey, Redis or PostgreSQL process that works in ``data``; return how many there were.
 
     They are found by their working directory, not by a pid file: the id in a stale one may be anybody's by now. The
@@ -33,7 +32,7 @@ async def end_leftovers(data: Path, signum: signal.Signals) -> int:
         return 0
     log.warning("ending servers that an earlier run left behind", data=str(data), pids=[p.pid for p in found])
     _send(found, signum)
-    deadline = monotonic() + _PATIENCE_SECONDS
+    deadline = monotonic() + patience_seconds
     while remaining := list(_servers_in(data)):
         if monotonic() > deadline:
             _send(remaining, signal.SIGKILL)

@@ -75,8 +75,14 @@ def who_runs_postgres(data: Path, binary: Path) -> RunAs | None:
     return RunAs(user.pw_uid, user.pw_gid, reach=not all(map(_is_open, (data.parent, binary))))
 
 
-def ensure_port_is_free(host: str, port: int, what: str) -> None:
-    """Check that one can listen on a port; 0 (any free one) always passes.
+def ensure_port_is_free(host: str, port: int, what: str, option: str | None = None) -> None:
+    """Check that one can listen on a port; 0 (any free one) passes wherever the address is good.
+
+    Args:
+        host: address to listen on.
+        port: number of the port.
+        what: beginning of the message, as "the API cannot listen".
+        option: the command-line option that names another port.
 
     Raises:
         ConfigurationError: it is taken, reserved, or the address is not this machine's.
@@ -89,9 +95,8 @@ def ensure_port_is_free(host: str, port: int, what: str) -> None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                advice = (
-                    "another program listens there: stop it, or choose another port (`ss -ltnp` shows who has which)"
-                )
+                other = f"give another port with {option}" if option else "choose another port"
+                advice = f"another program listens there (`ss -ltnp` shows which): stop it, or {other}"
             else:
                 advice = f"{(error.strerror or str(error)).lower()}: choose another address or port"
             raise ConfigurationError(f"{what} on {host} port {port}: {advice}") from error

@@ -98,8 +98,8 @@ class Child:
         said = "".join(f"\n  | {line}" for line in self.tail)
         return f"{self.name} {how}" + (f"; its last words:{said}" if said else " without a word")
 
-    async def stop(self, signum: signal.Signals, grace_seconds: float) -> None:
-        """Ask it to end, wait at most ``grace_seconds``, then kill it and all that it started."""
+    async def stop(self, signum: signal.Signals, grace_seconds: float) -> bool:
+        """Ask it to end, wait at most ``grace_seconds``, then kill it; say whether it ended without that."""
         self.send_signal(signum)
         try:
             async with asyncio.timeout(grace_seconds):
@@ -107,6 +107,8 @@ class Child:
         except TimeoutError:
             self.send_signal(signal.SIGKILL)
             await self.ended.wait()
+            return False
+        return True
 
     def send_signal(self, signum: signal.Signals) -> None:
         """Send a signal to it alone; nothing once it has ended."""

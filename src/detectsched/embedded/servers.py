@@ -113,11 +113,12 @@ class EmbeddedServer(Service):
                 await child.stop(signal.SIGKILL, _STOP_SECONDS)
 
     async def wait(self) -> None:
-        """Raise when it has died by itself."""
+        """Raise when it has died by itself; return when it was stopped."""
         if (child := self._child) is None:
             return
         await child.ended.wait()
-        raise StoreUnavailable(child.describe_end())
+        if self._child is child:
+            raise StoreUnavailable(child.describe_end())
 
     async def _prepare(self) -> RunAs | None:
         """Heal and create what must be there before the server starts; say whom to run it as."""
