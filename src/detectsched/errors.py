@@ -20,6 +20,7 @@
     │   └── SystemOverloaded              503 system_overloaded  "us": the whole backlog is full
     └── TaskFailed                        how one try at a task ended badly (never an HTTP answer)
         ├── PayloadRejected               for good: the payload cannot be examined
+        │   └── BlobMissing               the blob store works and does not have it
         └── EngineFailed                  for now: crash, time-out, out of memory
 """
 
@@ -179,6 +180,13 @@ class TaskFailed(DetectschedError):
 
 class PayloadRejected(TaskFailed):
     """The payload can never be examined (undecodable image): the task is ``failed`` at once."""
+
+
+class BlobMissing(PayloadRejected):
+    """The blob store works, and has nothing under this key; no later try would find it."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("blob_missing", detail)
 
 
 class EngineFailed(TaskFailed):
