@@ -1,0 +1,110 @@
+"""The one strict decode: a file of any format that is read becomes the array that every engine understands.
+
+Engines never see a path, a URL or the file's bytes: they would decode leniently (half a JPEG as half a page, and with
+the OpenCV that PaddleX pins with rows of an earlier image below it), follow links, and drop alpha.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFile, ImageOps, ImageStat
+
+from detectsched.errors import PayloadRejected
+from detectsched.ocr.formats import BadImage, Problem, format_of, open_image
+
+_MIDDLE_GREY: Final = 128
+_DEEP_MODES: Final = ("I", "F")
+
+
+def decode(data: bytes, *, max_pixels: int) -> NDArray[np.uint8]:
+    """Decode the first frame.
+
+    EXIF orientation is applied; transparency is laid over white or black, whichever the visible pixels contrast with;
+    more than eight bits a channel are stretched to eight.
+
+    Args:
+        data: the whole file.
+        max_pixels: most pixels (width times height) that are decoded.
+
+    Returns:
+        Height × width × 3, BGR, contiguous, of the image as it is meant to be seen.
+
+    Raises:
+        PayloadRejected: with a `Problem` as its reason. Running out of memory stays a MemoryError: that may work later.
+    """
+    try:
+        upright = _upright(_load(data, max_pixels))
+        rgb = _flatten(upright)
+    except BadImage as bad:
+        raise PayloadRejected(bad.problem, bad.detail) from bad
+    return np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1])
+
+
+def _load(data: bytes, max_pixels: int) -> Image.Image:
+    # A module-wide switch that other libraries are known to turn on; then half an image would pass for a whole one.
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        image = open_image(data, max_pixels)
+        if format_of(image) == "PNG":
+            # Only this checks the checksum of every chunk and that the end is there; it uses the image up.
+            image.verify()
+            image = open_image(data, max_pixels)
+        image.load()
+    except (BadImage, MemoryError):
+        raise
+    except Exception as error:
+        # Pillow's plugins raise whatever their parsers run into: OSError, SyntaxError, struct.error, IndexError, ...
+        raise BadImage(
+            Problem.UNDECODABLE_IMAGE, f"the image is damaged or cut short ({error}): send the whole file again"
+        ) from error
+    return image
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - broken EXIF data do not make the pixels unreadable
+        return image
+
+
+def _flatten(image: Image.Image) -> Image.Image:
+    """Return an RGB image of any mode that Pillow decodes to."""
+    if image.mode.startswith(_DEEP_MODES):
+        image = _stretched(image)
+    try:
+        if image.has_transparency_data:
+            return _over_contrast(image.convert("RGBA"))
+        return image.convert("RGB")
+    except ValueError as error:
+        raise BadImage(
+            Problem.UNSUPPORTED_FORMAT, f"the colour mode {image.mode} is not read: convert the image to RGB"
+        ) from error
+
+
+def _stretched(image: Image.Image) -> Image.Image:
+    """Map a deep grey image's darkest and lightest values to 0 and 255.
+
+    Cutting off the low bits instead would turn a 12-bit scan in 16-bit words black.
+    """
+    values = np.nan_to_num(np.asarray(image, dtype=np.float32))
+    low, high = float(values.min()), float(values.max())
+    scale = 255.0 / (high - low) if high > low else 0.0
+    return Image.fromarray(((values - low) * scale).astype(np.uint8))
+
+
+def _over_contrast(image: Image.Image) -> Image.Image:
+    """Lay an RGBA image over the one of white and black that its visible pixels differ from more."""
+    alpha = image.getchannel("A")
+    if alpha.getextrema() == (255, 255):
+        return image.convert("RGB")
+    visible = alpha.point(lambda value: 255 if value else 0)
+    seen = ImageStat.Stat(image.convert("L"), visible)
+    light = bool(seen.count[0]) and seen.mean[0] >= _MIDDLE_GREY
+    ground = Image.new("RGB", image.size, "black" if light else "white")
+    ground.paste(image.convert("RGB"), mask=alpha)
+    return ground

@@ -1,0 +1,146 @@
+"""Which image formats are read, and how a file is opened without decoding a pixel.
+
+The API's check of the header and the strict decode in the engine's process both open files here, so what one accepts
+the other understands.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from io import BytesIO
+from typing import Final
+
+# Importing a plugin registers it: `Image.open` loads none by itself once it is told which formats to try.
+from PIL import (
+    AvifImagePlugin,  # noqa: F401
+    BmpImagePlugin,  # noqa: F401
+    GifImagePlugin,  # noqa: F401
+    Image,
+    JpegImagePlugin,  # noqa: F401
+    PngImagePlugin,  # noqa: F401
+    TiffImagePlugin,  # noqa: F401
+    WebPImagePlugin,  # noqa: F401
+    features,
+)
+
+MEDIA_TYPES: Final = {
+    "JPEG": "image/jpeg",
+    "PNG": "image/png",
+    "WEBP": "image/webp",
+    "GIF": "image/gif",
+    "TIFF": "image/tiff",
+    "BMP": "image/bmp",
+    "AVIF": "image/avif",
+}
+"""The formats that are read, as Pillow calls them, and their media types."""
+
+READABLE: Final = "JPEG, PNG, WebP, GIF, TIFF, BMP or AVIF"
+
+MIN_SIDE: Final = 8
+"""Shortest side in pixels; nothing legible is smaller, and both engines misbehave below it."""
+
+_SIGNATURES: Final = (
+    (0, b"\xff\xd8\xff", "JPEG"),
+    (0, b"\x89PNG\r\n\x1a\n", "PNG"),
+    (8, b"WEBP", "WEBP"),
+    (0, b"GIF87a", "GIF"),
+    (0, b"GIF89a", "GIF"),
+    (0, b"II*\0", "TIFF"),
+    (0, b"MM\0*", "TIFF"),
+    (0, b"II+\0", "TIFF"),
+    (0, b"MM\0+", "TIFF"),
+    (0, b"BM", "BMP"),
+    (4, b"ftypavif", "AVIF"),
+    (4, b"ftypavis", "AVIF"),
+)
+_STRANGERS: Final = (
+    (0, b"%PDF", "a PDF"),
+    (4, b"ftyphei", "HEIC"),
+    (4, b"ftyphev", "HEIC"),
+    (4, b"ftypmif1", "HEIF"),
+    (0, b"8BPS", "a Photoshop file"),
+    (0, b"PK\3\4", "a ZIP archive"),
+    (0, b"<", "HTML, SVG or other markup"),
+    (0, b"{", "JSON"),
+)
+_FORMATS: Final = tuple(name for name in MEDIA_TYPES if name != "AVIF" or features.check("avif"))
+
+# Pillow's own guard warns at one limit and raises at twice that; ours is a setting, is lower, and is checked in
+# `open_image` before anything is decoded. A warning would reach the logs instead of the caller.
+Image.MAX_IMAGE_PIXELS = None
+
+
+class Problem(StrEnum):
+    """Why an image cannot be examined; the words are stable and end up as a task's reason."""
+
+    UNSUPPORTED_FORMAT = "unsupported_format"
+    """Not an image, or of a format that is not read."""
+    UNDECODABLE_IMAGE = "undecodable_image"
+    """The beginning is right, but the file is damaged or cut short."""
+    TOO_MANY_PIXELS = "too_many_pixels"
+    IMAGE_TOO_SMALL = "image_too_small"
+
+
+class BadImage(Exception):
+    """An image that cannot be examined, and what the sender can do about it."""
+
+    def __init__(self, problem: Problem, detail: str) -> None:
+        super().__init__(detail)
+        self.problem = problem
+        self.detail = detail
+
+
+def open_image(data: bytes, max_pixels: int) -> Image.Image:
+    """Open an image by its header; pixels stay undecoded until its ``load()``.
+
+    Args:
+        data: the whole file.
+        max_pixels: most pixels (width times height) that are accepted.
+
+    Raises:
+        BadImage: with the `Problem` and a detail for the sender.
+    """
+    try:
+        image = Image.open(BytesIO(data), formats=_FORMATS)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _unopenable(data) from error
+    width, height = image.size
+    if width * height > max_pixels:
+        raise BadImage(
+            Problem.TOO_MANY_PIXELS,
+            f"the image is {width} × {height} = {width * height} pixels; at most {max_pixels} are read: scale it down",
+        )
+    if min(width, height) < MIN_SIDE:
+        raise BadImage(
+            Problem.IMAGE_TOO_SMALL,
+            f"the image is {width} × {height} pixels; each side must have at least {MIN_SIDE}",
+        )
+    return image
+
+
+def format_of(image: Image.Image) -> str:
+    """Return the format's name as in `MEDIA_TYPES`."""
+    # A phone's photo with a preview or a depth map inside is a JPEG with more JPEGs behind it, which Pillow calls MPO.
+    name = image.format or ""
+    return "JPEG" if name == "MPO" else name
+
+
+def _unopenable(data: bytes) -> BadImage:
+    """Say whether this is a stranger or one of ours that is broken."""
+    if not data:
+        return BadImage(Problem.UNSUPPORTED_FORMAT, f"the image is empty; send a {READABLE} file")
+    for start, signature, name in _SIGNATURES:
+        if data[start : start + len(signature)] == signature:
+            return BadImage(
+                Problem.UNDECODABLE_IMAGE,
+                f"it begins like {name}, but its header is damaged or cut short: send the whole file again",
+            )
+    beginning = data[:64].lstrip()
+    for start, signature, name in _STRANGERS:
+        if beginning[start : start + len(signature)] == signature:
+            return BadImage(
+                Problem.UNSUPPORTED_FORMAT, f"this looks like {name}, not an image that is read: send {READABLE}"
+            )
+    return BadImage(Problem.UNSUPPORTED_FORMAT, f"this is not an image that is read: send {READABLE}")

@@ -1,0 +1,132 @@
+"""RapidOCR on ONNX Runtime, with the models that its wheel carries: nothing is ever downloaded."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import cv2
+import numpy as np
+import onnxruntime
+from rapidocr import RapidOCR
+from rapidocr.main import RapidOCRError
+
+from detectsched.detection import Line
+from detectsched.errors import ConfigurationError
+from detectsched.ocr.reading import Image, read_lines
+from detectsched.ocr.tiles import Quad
+
+_MIN_SCORE: Final = 0.5
+"""RapidOCR's own ``text_score``."""
+_LEAST_SIDE: Final = 368
+"""A flatter tile is padded to this many pixels.
+
+RapidOCR enlarges an image until its short side has 736 pixels (``limit_side_len``), so a strip of text would grow
+tenfold; padded to half of 736, no image more than doubles.
+"""
+_CUDA: Final = "CUDAExecutionProvider"
+_ROLES: Final = {"Det": "_det", "Rec": "_rec"}
+
+
+class RapidEngine:
+    """RapidOCR's detection and recognition behind `engine.Engine`.
+
+    Its classifier of upside-down lines is not used: it looks at a line squeezed to four times its height, and turned
+    half of the long lines tried the wrong way. `reading` turns the lines that read badly.
+
+    The GPU path has not been run on a GPU yet.
+    """
+
+    name = "rapidocr"
+
+    def __init__(self, *, gpu: bool, threads: int, recognition_batch: int) -> None:
+        """Load the models.
+
+        Raises:
+            ConfigurationError: no usable GPU was found but one is wanted, or the wheel lacks its models.
+        """
+        if gpu and _CUDA not in onnxruntime.get_available_providers():
+            raise ConfigurationError(
+                "ONNX Runtime has no CUDA here; install the extra ocr-gpu in place of ocr (pip uninstall onnxruntime "
+                "first: the two overwrite each other), or set DETECTSCHED_OCR_GPU=false"
+            )
+        models = _wheel_models()
+        cv2.setNumThreads(threads)
+        self._ocr = RapidOCR(
+            params={
+                "Global.log_level": "error",
+                # Tiles are never too large, and the padding is done here.
+                "Global.max_side_len": 1_000_000,
+                "Global.min_height": 0,
+                "Global.width_height_ratio": -1,
+                "EngineConfig.onnxruntime.intra_op_num_threads": threads,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+                "EngineConfig.onnxruntime.use_cuda": gpu,
+                "Rec.rec_batch_num": recognition_batch,
+                **{f"{role}.model_path": str(path) for role, path in models.items()},
+            }
+        )
+        self.version = "/".join(
+            (importlib.metadata.version("rapidocr"), models["Det"].stem, models["Rec"].stem, "cuda" if gpu else "cpu")
+        )
+        if gpu:
+            self._require_cuda()
+
+    def read(self, image: Image) -> tuple[Line, ...]:
+        """Read one image."""
+        return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE)
+
+    def _detect(self, tile: Image) -> Sequence[Quad]:
+        try:
+            _, found = self._ocr.detect_and_crop(_padded(tile), {})
+        except RapidOCRError:
+            # Its way of saying that there is no text.
+            return []
+        return [] if found.boxes is None else list(found.boxes.astype(np.float32))
+
+    def _recognise(self, crops: Sequence[Image]) -> Sequence[tuple[str, float]]:
+        answer = self._ocr.recognize_txt(list(crops))
+        texts: tuple[str, ...] = answer.txts or ()
+        return list(zip(map(str, texts), map(float, answer.scores), strict=True))
+
+    def _require_cuda(self) -> None:
+        """Load the models and see where they are: ONNX Runtime falls back to the CPU without an error."""
+        self._detect(np.full((_LEAST_SIDE, _LEAST_SIDE, 3), 255, np.uint8))
+        loaded: Any = self._ocr.text_det
+        provider = loaded.session.session.get_providers()[0]
+        if provider != _CUDA:
+            raise ConfigurationError(
+                f"ONNX Runtime knows CUDA but put the model on {provider}: no GPU is visible, or the driver, CUDA or "
+                "cuDNN does not fit onnxruntime-gpu; see its log, or set DETECTSCHED_OCR_GPU=false"
+            )
+
+
+def _padded(tile: Image) -> Image:
+    """Enlarge a flat tile to the right and downwards with the colour of its border."""
+    height, width = tile.shape[:2]
+    right, below = max(0, _LEAST_SIDE - width), max(0, _LEAST_SIDE - height)
+    if not right and not below:
+        return tile
+    border = np.concatenate((tile[0], tile[-1], tile[:, 0], tile[:, -1]))
+    colour = np.median(border, axis=0).tolist()
+    return np.asarray(cv2.copyMakeBorder(tile, 0, below, 0, right, cv2.BORDER_CONSTANT, value=colour), dtype=np.uint8)
+
+
+def _wheel_models() -> dict[str, Path]:
+    """Return the model of each role that came with the wheel.
+
+    RapidOCR stores what it downloads in the same directory, hence the look at the wheel's list of files.
+    """
+    files = [file for file in importlib.metadata.files("rapidocr") or [] if file.suffix == ".onnx"]
+    models = {}
+    for role, mark in _ROLES.items():
+        fitting = [path for file in files if mark in file.name and (path := Path(str(file.locate()))).is_file()]
+        if len(fitting) != 1:
+            raise ConfigurationError(
+                f"rapidocr {importlib.metadata.version('rapidocr')} carries {len(fitting)} models for {role}, not one: "
+                "reinstall it (pip install --force-reinstall rapidocr)"
+            )
+        models[role] = fitting[0]
+    return models
