@@ -1,0 +1,1 @@
+"""Tests of detectsched.db on the real server."""

@@ -1,0 +1,1 @@
+"""Tests of detectsched.queueing on the real server."""

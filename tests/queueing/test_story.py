@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from detectsched.queueing.queue import Completed, GivenBack, Released, Renewed
-from detectsched.settings import Settings
 from tests.support.actors import Bench, device_task, object_task
-
-
-@pytest.fixture
-async def bench(settings: Settings) -> AsyncIterator[Bench]:
-    """Give an opened queue."""
-    opened = await Bench.opened(settings)
-    yield opened
-    await opened.clients.close()
 
 
 async def test_a_task_is_queued_served_and_forgotten(bench: Bench) -> None:
