@@ -13,7 +13,7 @@ import random
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from detectsched.errors import DetectschedError, StoreUnavailable
 from detectsched.telemetry import get_logger
@@ -53,6 +53,9 @@ class Loop(Service):
     any other exception ends the loop, and with it the process: a bug must not be retried for ever in silence.
     """
 
+    pause_is_elsewhere: ClassVar[bool] = False
+    """Set by loops whose `pause` waits for something other than `wake`: stopping cancels that wait."""
+
     def __init__(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
         # Starts and stops that overlap take effect in the order of their calls.
@@ -61,6 +64,7 @@ class Loop(Service):
         self._stopping = False
         self._wake = asyncio.Event()
         self._reported = False
+        self._pausing = False
 
     @abstractmethod
     async def run_once(self) -> object:
@@ -100,7 +104,9 @@ class Loop(Service):
                 log.error("service had failed", service=self.name, error=repr(error))
 
     async def interrupt(self, task: asyncio.Task[None]) -> None:
-        """Hurry the loop out of `pause`; loops that wait elsewhere than on `wake` cancel the task here."""
+        """Hurry the loop out of `pause`; loops whose turn itself waits cancel the task here."""
+        if self.pause_is_elsewhere and self._pausing:
+            task.cancel()
 
     async def wait(self) -> None:
         """Return or raise when the loop has ended."""
@@ -130,12 +136,15 @@ class Loop(Service):
                 await self._guarded_pause()
 
     async def _guarded_pause(self) -> None:
+        self._pausing = True
         try:
             await self.pause()
         except (StoreUnavailable, ExceptionGroup) as error:
             _as_unavailable(error)
             # Not reported here: the next turn meets the same store.
             await self._back_off(1)
+        finally:
+            self._pausing = False
 
     async def _back_off(self, failures: int) -> None:
         # Full jitter: a restarted store must not meet all its clients at the same instant.

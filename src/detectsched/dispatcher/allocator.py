@@ -20,6 +20,8 @@ class Allocator(Loop):
     ``on_expired`` is told when a task's time to live was found to have passed, so that it is settled at once.
     """
 
+    pause_is_elsewhere = True
+
     def __init__(self, queue: Queue, lane: str, settings: SchedulerSettings, *, on_expired: Callable[[], None]) -> None:
         super().__init__(settings.safety_tick_seconds)
         self._queue = queue

@@ -16,6 +16,8 @@ _BATCH: Final = 200
 class Promoter(Loop):
     """Sleeps exactly until the next due time, or until something new is deferred."""
 
+    pause_is_elsewhere = True
+
     def __init__(self, queue: Queue, ledger: Ledger, settings: SchedulerSettings) -> None:
         super().__init__(settings.safety_tick_seconds)
         self._queue = queue

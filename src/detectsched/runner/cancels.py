@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Queue
 from detectsched.runner.desk import Desk
@@ -21,8 +23,10 @@ class Cancels(Loop):
         async for task_id in self._queue.hints("cancel"):
             if task_id is not None:
                 self._desk.interrupt(task_id, Stop.CANCEL)
-            if self._stopping:
-                return
+
+    async def interrupt(self, task: asyncio.Task[None]) -> None:
+        """Stop listening: a hint that is lost costs nothing."""
+        task.cancel()
 
     async def pause(self) -> None:
         """Do not wait: listening blocks by itself."""
