@@ -1,3 +1,4 @@
+# ruff: noqa: ASYNC109 - a time-out here fails with a description, which asyncio.timeout cannot
 """Waiting for a condition instead of for a time."""
 
 from __future__ import annotations
@@ -5,18 +6,28 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from detectsched.clock import monotonic
 
 T = TypeVar("T")
 
 
+@overload
 async def wait_until(
-    condition: Callable[[], T | Awaitable[T]],
+    condition: Callable[[], Awaitable[T]], describe: str | Callable[[], str], timeout: float = ...
+) -> T: ...
+
+
+@overload
+async def wait_until(condition: Callable[[], T], describe: str | Callable[[], str], timeout: float = ...) -> T: ...
+
+
+async def wait_until(
+    condition: Callable[[], Any],
     describe: str | Callable[[], str],
-    timeout: float = 10.0,  # noqa: ASYNC109 - it shall fail with a description
-) -> T:
+    timeout: float = 10.0,
+) -> Any:
     """Ask ``condition`` until its answer is true, and return that answer.
 
     Args:
@@ -31,7 +42,7 @@ async def wait_until(
     pause = 0.002
     while True:
         answer = condition()
-        value: T = await answer if inspect.isawaitable(answer) else answer
+        value = await answer if inspect.isawaitable(answer) else answer
         if value:
             return value
         if monotonic() > deadline:
