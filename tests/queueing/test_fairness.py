@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import UUID
 
 import pytest
 
@@ -19,7 +20,7 @@ def backlog(bench: Bench, device: int, count: int, *, tenant: str = "default", c
     return [device_task(device, bench.time, tenant=tenant, cost=cost) for _ in range(count)]
 
 
-async def shares(bench: Bench, owners: dict[object, str], rounds: int, turns: Turns = SHORT_TURNS) -> Counter[str]:
+async def shares(bench: Bench, owners: dict[UUID, str], rounds: int, turns: Turns = SHORT_TURNS) -> Counter[str]:
     """Serve one task after the other; return the cost each owner's tasks got."""
     served: Counter[str] = Counter()
     for _ in range(rounds):
@@ -31,7 +32,7 @@ async def shares(bench: Bench, owners: dict[object, str], rounds: int, turns: Tu
 
 async def test_weights_divide_the_service(bench: Bench) -> None:
     """Three backlogged devices of weights 1, 2 and 4 are served in that proportion, to within one task."""
-    owners: dict[object, str] = {}
+    owners: dict[UUID, str] = {}
     for device, weight in ((1, 1.0), (2, 2.0), (3, 4.0)):
         tasks = backlog(bench, device, 120)
         owners |= {task.id: f"weight {weight:.0f}" for task in tasks}
@@ -58,7 +59,7 @@ async def test_shares_are_of_work_not_of_counts(bench: Bench) -> None:
 
 async def test_tenants_share_first_and_devices_second(bench: Bench) -> None:
     """A tenant with fifty devices gets no more than a tenant with one."""
-    owners: dict[object, str] = {}
+    owners: dict[UUID, str] = {}
     for device in range(50):
         tasks = backlog(bench, device, 2, tenant="many")
         owners |= {task.id: "many" for task in tasks}
@@ -108,7 +109,7 @@ async def test_an_idle_device_saves_up_no_credit(bench: Bench) -> None:
         await bench.complete(*task_id)
     late = backlog(bench, 2, 20)
     await bench.enqueue(*late)
-    owners: dict[object, str] = {task.id: "busy" for task in busy} | {task.id: "late" for task in late}
+    owners: dict[UUID, str] = {task.id: "busy" for task in busy} | {task.id: "late" for task in late}
     served = await shares(bench, owners, 10)
     assert abs(served["busy"] - served["late"]) <= 1
 

@@ -1,0 +1,1 @@
+"""Real daemons as processes of their own, killed and stopped."""
