@@ -138,4 +138,7 @@ def child_environment(
         decided["DETECTSCHED_BLOBS_URL"] = f"file:{data / 'blobs'}"
     if "grace_seconds" not in settings.runner.model_fields_set:
         decided["DETECTSCHED_RUNNER_GRACE_SECONDS"] = str(_RUNNER_GRACE_SECONDS)
+    if "cpu_high_percent" not in settings.runner.model_fields_set:
+        # To each runner the others of this machine are foreign load: reading images would push back the texts.
+        decided["DETECTSCHED_RUNNER_CPU_HIGH_PERCENT"] = "100"
     return {**environment, **decided}

@@ -87,15 +87,15 @@ class Child:
         """Exit status, negative for the signal that ended it; None while it runs."""
         return self._process.returncode
 
-    def describe_end(self) -> str:
-        """Say how it ended and what it said last."""
+    def describe_end(self, lines: int = _TAIL_LINES) -> str:
+        """Say how it ended and what it said last, in at most so many lines."""
         if self.status is None:
             how = "is still running"
         elif self.status < 0:
             how = f"was ended by {signal.Signals(-self.status).name}"
         else:
             how = f"ended with exit status {self.status}"
-        said = "".join(f"\n  | {line}" for line in self.tail)
+        said = "".join(f"\n  | {line}" for line in list(self.tail)[-lines:])
         return f"{self.name} {how}" + (f"; its last words:{said}" if said else " without a word")
 
     async def stop(self, signum: signal.Signals, grace_seconds: float) -> bool:

@@ -134,7 +134,8 @@ class Supervised(Service):
             pause = min(self._patience.longest_pause, self._patience.first_pause * 2 ** (quick_deaths - 1))
             # Jitter, so that several that died of one cause do not come back together.
             pause *= random.uniform(0.75, 1.25)  # noqa: S311 - not a secret
-            self._console.say(f"{child.describe_end()}\nrestarting {self.name} in {pause:.1f} s")
+            # Few of its lines: all of them have just gone over the same screen, perhaps among others.
+            self._console.say(f"{child.describe_end(lines=5)}\nrestarting {self.name} in {pause:.1f} s")
             await asyncio.sleep(pause)
             child = self._spawn()
 
