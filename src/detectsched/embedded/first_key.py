@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from detectsched.db.api_keys import Scope, create_key, list_keys
 from detectsched.db.connection import Ledger
 from detectsched.settings import PostgresSettings
-
-TENANT: Final = "default"
+from detectsched.task import DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,9 @@ async def first_key(postgres: PostgresSettings, file: Path) -> FirstKey:
     try:
         if await list_keys(ledger):
             return FirstKey(_kept(file), new=False)
-        key = await create_key(ledger, tenant=TENANT, name="first key, made by detectsched up", scopes=[Scope.ADMIN])
+        key = await create_key(
+            ledger, tenant=DEFAULT_TENANT, name="first key, made by detectsched up", scopes=[Scope.ADMIN]
+        )
     finally:
         await ledger.close()
     _keep(file, key)
