@@ -42,7 +42,7 @@ check: venv ## Run every static check
 test: test-main test-paddle ## Run all tests; `make test-main ARGS="-k fair -x"` passes arguments to pytest
 
 test-main: venv ## Run the tests that need no PaddleOCR
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --ignore=tests/paddle $(ARGS)
 
 # rapidocr and paddle bring OpenCV builds that overwrite each other (docs/decisions/0006-ocr-engines-apart.md).
 test-paddle: $(PADDLE_VENV)/.installed ## Run the tests of the PaddleOCR engine, in an environment of their own
@@ -51,7 +51,7 @@ test-paddle: $(PADDLE_VENV)/.installed ## Run the tests of the PaddleOCR engine,
 test-compat: venv ## Run the tests on Debian's Redis 7 and PostgreSQL 15 (installs them with apt-get)
 	@test -x /usr/bin/redis-server -a -x /usr/lib/postgresql/15/bin/postgres \
 		|| { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq --yes redis-server postgresql-15; }
-	DETECTSCHED_TEST_REDIS=debian7 DETECTSCHED_TEST_POSTGRES=debian15 $(BIN)/pytest $(ARGS)
+	DETECTSCHED_TEST_REDIS=debian7 DETECTSCHED_TEST_POSTGRES=debian15 $(BIN)/pytest --ignore=tests/paddle $(ARGS)
 
 demo: venv ## See the whole system work; ARGS=--exit ends it afterwards
 	$(BIN)/detectsched demo $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -200,14 +201,31 @@ async def test_a_server_that_cannot_start_is_quoted(tmp_path: Path) -> None:
     assert server.pid is None
 
 
-async def test_an_interrupted_first_start_is_no_obstacle(tmp_path: Path) -> None:
-    """What a broken-off initdb left is cleared away."""
+async def test_a_first_start_that_was_broken_off_is_no_obstacle(tmp_path: Path) -> None:
+    """What an interrupted initdb left is made anew."""
     server = make("postgres", tmp_path)
-    (server.data / "base").mkdir(parents=True)
-    (server.data / "postgresql.conf").write_text("half")
+    starting = asyncio.create_task(server.start())
+    making = tmp_path / "postgres.making"
+    await wait_until((making / "PG_VERSION").exists, "initdb to be under way")
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    assert not (server.data / "PG_VERSION").exists()
     await server.start()
     await remember(server, 1)
     await server.stop()
+    assert not making.exists()
+
+
+async def test_a_directory_of_other_files_is_left_alone(tmp_path: Path) -> None:
+    """Somebody's own files are neither removed nor closed to others."""
+    server = make("postgres", tmp_path)
+    server.data.mkdir(mode=0o755)
+    (server.data / "thesis.txt").write_text("years of work")
+    with pytest.raises(ConfigurationError, match="holds files, but no data of PostgreSQL: move them away"):
+        await server.start()
+    assert (server.data / "thesis.txt").read_text() == "years of work"
+    assert server.data.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize("find", ["valkey_binary", "postgres_binaries"])

@@ -55,15 +55,24 @@ def make_private(directory: Path, owner: RunAs | None = None) -> None:
         ConfigurationError: it belongs to somebody else.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ensure_ours(directory, owner)
+    directory.chmod(0o700)
+    if owner is not None:
+        os.chown(directory, owner.uid, owner.gid)
+
+
+def ensure_ours(directory: Path, owner: RunAs | None = None) -> None:
+    """Check that a directory is one, and belongs to us or the user given.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
     found = directory.lstat()
     uid = os.getuid() if owner is None else owner.uid
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {uid, os.getuid()}:
         raise ConfigurationError(
             f"{directory} belongs to user {_user_name(found.st_uid)}: start as that user, or choose other data"
         )
-    directory.chmod(0o700)
-    if owner is not None:
-        os.chown(directory, owner.uid, owner.gid)
 
 
 def who_runs_postgres(data: Path, binary: Path) -> RunAs | None:

@@ -252,17 +252,18 @@ class EmbeddedPostgres(EmbeddedServer):
 
     async def _prepare(self) -> RunAs | None:
         run_as = places.who_runs_postgres(self.data, self._binaries / "postgres")
+        places.ensure_ours(self.data, run_as)
         await end_leftovers(self.data, self.stop_signal)
+        version = self.data / "PG_VERSION"
+        if version.exists():
+            self._check_version(version.read_text().strip())
+        else:
+            await self._initialise(run_as)
         for directory in (self.data, self._sockets):
             places.make_private(directory, run_as)
         # They name the process id of the dead server, which may be anybody's by now; PostgreSQL would not start.
         self._pidfile.unlink(missing_ok=True)
         (self._sockets / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
-        version = self.data / "PG_VERSION"
-        if not version.exists():
-            await self._initialise(run_as)
-        else:
-            self._check_version(version.read_text().strip())
         return run_as
 
     def _check_version(self, found: str) -> None:
@@ -274,25 +275,20 @@ class EmbeddedPostgres(EmbeddedServer):
             )
 
     async def _initialise(self, run_as: RunAs | None) -> None:
-        # Of an earlier try that did not get to its end; initdb wants an empty directory.
-        for leftover in self.data.iterdir():
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        builtin = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-        locale = builtin if binaries.postgres_version(self._binaries) >= 17 else ["--locale=C.UTF-8"]
+        if any(self.data.iterdir()):
+            raise ConfigurationError(
+                f"{self.data} holds files, but no data of PostgreSQL: move them away, or start with other data"
+            )
+        # Made beside it and moved into place, so that a start that is broken off leaves nothing half.
+        making = self.data.with_name(self.data.name + ".making")
+        shutil.rmtree(making, ignore_errors=True)
+        places.make_private(making, run_as)
         child = Child(
             "initdb",
-            [
-                str(self._binaries / "initdb"),
-                f"--pgdata={self.data}",
-                "--username=postgres",
-                "--auth=trust",
-                "--encoding=UTF8",
-                *locale,
-                *([] if self.durable else ["--no-sync"]),
-            ],
+            [str(self._binaries / "initdb"), f"--pgdata={making}", *self._initdb_options()],
             environment={**os.environ, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
             on_line=lambda _: None,
-            cwd=self.data,
+            cwd=making,
             run_as=run_as,
         )
         try:
@@ -301,7 +297,14 @@ class EmbeddedPostgres(EmbeddedServer):
             await child.stop(signal.SIGKILL, 0)
             raise
         if child.status != 0:
-            raise ConfigurationError(f"PostgreSQL could not make its data in {self.data}: {child.describe_end()}")
+            raise ConfigurationError(f"PostgreSQL could not make its data in {making}: {child.describe_end()}")
+        making.rename(self.data)
+
+    def _initdb_options(self) -> Sequence[str]:
+        builtin = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        locale = builtin if binaries.postgres_version(self._binaries) >= 17 else ["--locale=C.UTF-8"]
+        sync = [] if self.durable else ["--no-sync"]
+        return ["--username=postgres", "--auth=trust", "--encoding=UTF8", *locale, *sync]
 
     def _command(self) -> Sequence[str]:
         options = {
