@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from detectsched.db.connection import Ledger
+from detectsched.db.connection import Connection, Ledger
 from detectsched.task import QueuedTask, QueueId, QueueKind, TaskKind, TaskState
 
 
@@ -122,15 +122,20 @@ async def accept(ledger: Ledger, tasks: Sequence[NewTask]) -> list[AcceptedTask]
     Raises:
         StoreUnavailable: nothing was committed, or nobody knows; the same call may be made again.
     """
-    async with ledger.transaction() as connection:
+    # One statement is one transaction: nothing is to be begun and committed around it.
+    async with ledger.connection() as connection:
         rows = await connection.fetch(_ACCEPT, *_columns(tasks))
         accepted = {row["id"]: _accepted(row, is_new=True) for row in rows}
         repeats = [(task.tenant, task.idempotency_key) for task in tasks if task.id not in accepted]
-        earlier: dict[tuple[str, str | None], AcceptedTask] = {}
-        if repeats:
-            found = await connection.fetch(_BY_KEY, [tenant for tenant, _ in repeats], [key for _, key in repeats])
-            earlier = {(row["tenant"], row["idempotency_key"]): _accepted(row, is_new=False) for row in found}
+        earlier = await _by_key(connection, repeats) if repeats else {}
     return [accepted.get(task.id) or earlier[task.tenant, task.idempotency_key] for task in tasks]
+
+
+async def accepted_before(ledger: Ledger, keys: Sequence[tuple[str, str]]) -> list[AcceptedTask | None]:
+    """Return, for each (tenant, Idempotency-Key), the task that was accepted under it, or None."""
+    async with ledger.connection() as connection:
+        found = await _by_key(connection, keys)
+    return [found.get(key) for key in keys]
 
 
 async def open_tasks(ledger: Ledger, *, after: int, limit: int) -> list[AcceptedTask]:
@@ -144,6 +149,13 @@ async def open_since(ledger: Ledger, *, after: int, older_than_seconds: float, l
     async with ledger.connection() as connection:
         rows = await connection.fetch(_OPEN_SINCE, after, older_than_seconds, limit)
     return [_accepted(row, is_new=False) for row in rows]
+
+
+async def _by_key(
+    connection: Connection, keys: Sequence[tuple[str, str | None]]
+) -> dict[tuple[str, str | None], AcceptedTask]:
+    rows = await connection.fetch(_BY_KEY, [tenant for tenant, _ in keys], [key for _, key in keys])
+    return {(row["tenant"], row["idempotency_key"]): _accepted(row, is_new=False) for row in rows}
 
 
 def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:

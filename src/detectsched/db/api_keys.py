@@ -103,7 +103,7 @@ async def authenticate(ledger: Ledger, key: str) -> Principal:
     match = _KEY.fullmatch(key)
     if match is None:
         raise refusal
-    async with ledger.session() as session:
+    async with ledger.reading() as session:
         row = await session.get(ApiKey, match[1])
     # Compared also on a miss, so that the time taken does not tell which ids exist.
     good = hmac.compare_digest(row.secret_hash if row else _NOBODY, _digest(match[2]))
@@ -119,7 +119,7 @@ async def list_keys(ledger: Ledger, tenant: str | None = None) -> list[ApiKey]:
     query = select(ApiKey).order_by(col(ApiKey.created_at))
     if tenant is not None:
         query = query.where(ApiKey.tenant == tenant)
-    async with ledger.session() as session:
+    async with ledger.reading() as session:
         return list((await session.exec(query)).all())
 
 

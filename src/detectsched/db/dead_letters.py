@@ -16,7 +16,7 @@ from detectsched.task import TaskState
 async def dead_letter_documents(ledger: Ledger, task_ids: Sequence[UUID]) -> list[str]:
     """Return the original's record, as JSON, of those of the given tasks that are dead."""
     query = select(Task).where(col(Task.id).in_(task_ids), Task.state == TaskState.DEAD.value)
-    async with ledger.session() as session:
+    async with ledger.reading() as session:
         rows = (await session.exec(query)).all()
     return [_document(row) for row in rows]
 

@@ -39,6 +39,11 @@ class GroupCommit(Generic[Item, Result]):
             self._flusher = asyncio.create_task(self._flush(), name="group-commit")
         return await future
 
+    async def drain(self) -> None:
+        """Wait until what was submitted has been written, also for callers that are gone."""
+        while (flusher := self._flusher) is not None and not flusher.done():
+            await asyncio.wait([flusher])
+
     async def _flush(self) -> None:
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(self._max_items, len(self._waiting)))]

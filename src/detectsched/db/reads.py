@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 from uuid import UUID
 
 from sqlmodel import col, select
@@ -37,16 +38,21 @@ class TaskFilter:
 
 async def get_task(ledger: Ledger, tenant: str, task_id: UUID) -> TaskView | None:
     """Return a tenant's task with its results; None when the tenant has no such task."""
-    async with ledger.session() as session:
-        task = (await session.exec(select(Task).where(Task.id == task_id, Task.tenant == tenant))).first()
-        if task is None:
+    query = (
+        select(Task, EngineRecord, DetectionRow)
+        .outerjoin(EngineRecord, col(EngineRecord.task_id) == Task.id)
+        .outerjoin(DetectionRow, col(DetectionRow.task_id) == Task.id)
+        .where(Task.id == task_id, Task.tenant == tenant)
+    )
+    async with ledger.reading() as session:
+        found = (await session.exec(query)).first()
+        if found is None:
             return None
-        engine = await session.get(EngineRecord, task_id)
-        detection = await session.get(DetectionRow, task_id)
+        task, engine, detection = cast("tuple[Task, EngineRecord | None, DetectionRow | None]", found)
         hits: Sequence[HitRow] = ()
         if detection is not None and detection.hit_count:
-            query = select(HitRow).where(HitRow.task_id == task_id).order_by(col(HitRow.start_offset), col(HitRow.id))
-            hits = (await session.exec(query)).all()
+            of_task = select(HitRow).where(HitRow.task_id == task_id)
+            hits = (await session.exec(of_task.order_by(col(HitRow.start_offset), col(HitRow.id)))).all()
     return TaskView(task, engine, detection, hits)
 
 
@@ -55,6 +61,15 @@ async def task_state(ledger: Ledger, tenant: str, task_id: UUID) -> TaskState | 
     async with ledger.connection() as connection:
         state = await connection.fetchval("SELECT state FROM task WHERE tenant = $1 AND id = $2", tenant, task_id)
     return None if state is None else TaskState(state)
+
+
+async def ended_among(ledger: Ledger, task_ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of the given tasks, of whatever tenant, that are in a terminal state."""
+    async with ledger.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT id FROM task WHERE id = ANY ($1::uuid[]) AND state NOT IN ('queued', 'running')", list(task_ids)
+        )
+    return {UUID(str(row["id"])) for row in rows}
 
 
 async def list_tasks(ledger: Ledger, tenant: str, wanted: TaskFilter, *, limit: int) -> list[tuple[Task, int]]:
@@ -80,6 +95,6 @@ async def list_tasks(ledger: Ledger, tenant: str, wanted: TaskFilter, *, limit: 
         query = query.where((col(DetectionRow.hit_count) == 0) | col(DetectionRow.hit_count).is_(None))
     if wanted.before is not None:
         query = query.where(col(Task.id) < wanted.before)
-    async with ledger.session() as session:
+    async with ledger.reading() as session:
         rows = (await session.exec(query)).all()
     return [(task, hits or 0) for task, hits in rows]

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from detectsched.attempt import Ending, EngineRead
 from detectsched.db.codec import box_to_json, lines_to_json, lists_to_json
-from detectsched.db.connection import Connection, Ledger
-from detectsched.detection import Detection
+from detectsched.db.connection import Ledger
+from detectsched.detection import Hit
 
 # JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
 _SAVE_READ: Final = """
@@ -25,33 +25,35 @@ ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, engine = excluded.en
 RETURNING task_id
 """
 
+# One statement, so that an ending costs one round trip and is one transaction: what did not pass the fence is written
+# nowhere.
 _END: Final = """
-UPDATE task t SET
-    state = g.state,
-    finished_at = CASE WHEN g.state = 'queued' THEN NULL ELSE now() END,
-    attempts = t.attempts + g.spent,
-    runner = CASE WHEN g.state = 'queued' THEN NULL ELSE t.runner END,
-    error_reason = CASE WHEN g.state = 'queued' AND g.reason IS NULL THEN t.error_reason ELSE g.reason END,
-    error_detail = CASE WHEN g.state = 'queued' AND g.reason IS NULL THEN t.error_detail ELSE g.detail END
-FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::text[], $6::text[])
-    AS g (id, fence, state, spent, reason, detail)
-WHERE t.id = g.id AND t.fence = g.fence AND t.state = 'running'
-RETURNING t.id
-"""
-
-_DETECTIONS: Final = """
-INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists)
-SELECT g.id, g.tenant, 'success', g.fence, g.hits, g.level, g.lists::jsonb
-FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::int[], $5::int[], $6::text[])
-    AS g (id, tenant, fence, hits, level, lists)
-"""
-
-_HITS: Final = """
-INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched, box)
-SELECT g.tenant, g.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb
-FROM unnest($1::text[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[], $7::int[], $8::int[],
-            $9::int[], $10::text[], $11::text[])
-    AS g (tenant, id, list, version, word, category, level, start, stop, matched, box)
+WITH ended AS (
+    UPDATE task t SET
+        state = g.state,
+        finished_at = CASE WHEN g.state = 'queued' THEN NULL ELSE now() END,
+        attempts = t.attempts + g.spent,
+        runner = CASE WHEN g.state = 'queued' THEN NULL ELSE t.runner END,
+        error_reason = CASE WHEN g.state = 'queued' AND g.reason IS NULL THEN t.error_reason ELSE g.reason END,
+        error_detail = CASE WHEN g.state = 'queued' AND g.reason IS NULL THEN t.error_detail ELSE g.detail END
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::text[], $6::text[])
+        AS g (id, fence, state, spent, reason, detail)
+    WHERE t.id = g.id AND t.fence = g.fence AND t.state = 'running'
+    RETURNING t.id, t.tenant, t.fence
+), judged AS (
+    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists)
+    SELECT e.id, e.tenant, 'success', e.fence, g.hits, g.level, g.lists::jsonb
+    FROM unnest($7::uuid[], $8::int[], $9::int[], $10::text[]) AS g (id, hits, level, lists) JOIN ended e USING (id)
+), found AS (
+    INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched,
+                     box)
+    SELECT e.tenant, e.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb
+    FROM unnest($11::uuid[], $12::text[], $13::int[], $14::text[], $15::text[], $16::int[], $17::int[], $18::int[],
+                $19::text[], $20::text[]) WITH ORDINALITY
+        AS g (id, list, version, word, category, level, start, stop, matched, box, place) JOIN ended e USING (id)
+    ORDER BY g.place
+)
+SELECT id FROM ended
 """
 
 
@@ -80,7 +82,8 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
 
     False for one that was fenced off: another start, or another end, came first; nothing of it was written.
     """
-    async with ledger.transaction() as connection:
+    judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
+    async with ledger.connection() as connection:
         rows = await connection.fetch(
             _END,
             [ending.task_id for ending in endings],
@@ -89,44 +92,26 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
             [int(ending.spends_attempt) for ending in endings],
             [ending.error.reason if ending.error else None for ending in endings],
             [ending.error.detail[:2000] if ending.error else None for ending in endings],
+            [task_id for task_id, _ in judged],
+            [len(detection.hits) for _, detection in judged],
+            [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
+            [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
+            *_hit_columns([(task_id, hit) for task_id, detection in judged for hit in detection.hits]),
         )
-        effective = {UUID(str(row["id"])) for row in rows}
-        judged = [
-            (ending, ending.detection)
-            for ending in endings
-            if ending.task_id in effective and ending.detection is not None
-        ]
-        if judged:
-            await _store(connection, judged)
+    effective = {UUID(str(row["id"])) for row in rows}
     return [ending.task_id in effective for ending in endings]
 
 
-async def _store(connection: Connection, judged: Sequence[tuple[Ending, Detection]]) -> None:
-    await connection.execute(
-        _DETECTIONS,
-        [ending.task_id for ending, _ in judged],
-        [ending.tenant for ending, _ in judged],
-        [ending.fence for ending, _ in judged],
-        [len(detection.hits) for _, detection in judged],
-        [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
-        [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
-    )
-    hits: list[tuple[Any, ...]] = [
-        (
-            ending.tenant,
-            ending.task_id,
-            hit.list.list_id,
-            hit.list.version,
-            hit.word,
-            hit.category,
-            hit.level,
-            hit.start,
-            hit.end,
-            hit.matched,
-            None if hit.box is None else json.dumps(box_to_json(hit.box)),
-        )
-        for ending, detection in judged
-        for hit in detection.hits
+def _hit_columns(hits: Sequence[tuple[UUID, Hit]]) -> list[list[Any]]:
+    return [
+        [task_id for task_id, _ in hits],
+        [hit.list.list_id for _, hit in hits],
+        [hit.list.version for _, hit in hits],
+        [hit.word for _, hit in hits],
+        [hit.category for _, hit in hits],
+        [hit.level for _, hit in hits],
+        [hit.start for _, hit in hits],
+        [hit.end for _, hit in hits],
+        [hit.matched for _, hit in hits],
+        [None if hit.box is None else json.dumps(box_to_json(hit.box)) for _, hit in hits],
     ]
-    if hits:
-        await connection.execute(_HITS, *map(list, zip(*hits, strict=True)))

@@ -43,7 +43,7 @@ async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) 
         StoreUnavailable: nothing was started, or nobody knows; the deliveries stay pending and return by their lease.
     """
     by_id = {delivery.task_id: delivery for delivery in deliveries}
-    async with ledger.transaction() as connection:
+    async with ledger.connection() as connection:
         rows = await connection.fetch(_START, list(by_id), [d.number for d in by_id.values()], runner)
         started = {UUID(str(row["id"])): _started(row, by_id) for row in rows}
         refused: dict[UUID, Refused] = {}

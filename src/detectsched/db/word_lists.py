@@ -102,7 +102,7 @@ async def summaries(ledger: Ledger, tenant: str) -> list[ListSummary]:
         .where(WordList.tenant == tenant)
         .order_by(WordList.id)
     )
-    async with ledger.session() as session:
+    async with ledger.reading() as session:
         rows = (await session.exec(query)).all()
     return [
         ListSummary(
