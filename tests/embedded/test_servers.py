@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -138,7 +139,8 @@ async def test_a_pid_file_that_names_somebody_else_is_no_obstacle(tmp_path: Path
     await remember(server, 1)
     await server.kill()
     pidfile = server.data / "postmaster.pid"
-    bystander = await create_subprocess_exec("sleep", "60", stdout=DEVNULL)
+    # Of the same user: PostgreSQL takes a process that it may not signal for none.
+    bystander = await create_subprocess_exec("sleep", "60", stdout=DEVNULL, user=pidfile.stat().st_uid)
     _, *rest = pidfile.read_text().splitlines()
     pidfile.write_text("\n".join([str(bystander.pid), *rest]) + "\n")
     await server.start()
@@ -182,6 +184,7 @@ async def test_a_path_too_long_for_a_socket_is_no_obstacle(kind: str, tmp_path: 
     assert directory != server.data
     assert directory.stat().st_mode & 0o077 == 0
     await server.stop()
+    shutil.rmtree(directory)
 
 
 async def test_a_data_directory_of_another_version_is_explained(tmp_path: Path) -> None:
