@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from alembic import context
 from sqlalchemy import Connection
 from sqlmodel import SQLModel
 
+from alembic import context
 from detectsched.db import models  # noqa: F401 - fills SQLModel.metadata
 from detectsched.db.connection import make_engine
 from detectsched.settings import load_settings

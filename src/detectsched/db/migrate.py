@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
+from alembic import command
 from detectsched.db.connection import make_engine, translated
 from detectsched.errors import ConfigurationError
 from detectsched.settings import PostgresSettings
