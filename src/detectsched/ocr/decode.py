@@ -39,7 +39,7 @@ def decode(data: bytes, *, max_pixels: int) -> NDArray[np.uint8]:
         upright = _upright(_load(data, max_pixels))
         rgb = _flatten(upright)
     except BadImage as bad:
-        raise PayloadRejected(bad.problem, bad.detail) from bad
+        raise PayloadRejected(bad.problem.value, bad.detail) from bad
     return np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1])
 
 

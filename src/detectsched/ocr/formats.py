@@ -6,6 +6,7 @@ the other understands.
 
 from __future__ import annotations
 
+import warnings
 from enum import StrEnum
 from io import BytesIO
 from typing import Final
@@ -66,8 +67,10 @@ _STRANGERS: Final = (
 _FORMATS: Final = tuple(name for name in MEDIA_TYPES if name != "AVIF" or features.check("avif"))
 
 # Pillow's own guard warns at one limit and raises at twice that; ours is a setting, is lower, and is checked in
-# `open_image` before anything is decoded. A warning would reach the logs instead of the caller.
+# `open_image` before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
+# What Pillow remarks about odd files ("Corrupt EXIF data") would fill our log in words a stranger chooses.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 class Problem(StrEnum):

@@ -24,10 +24,9 @@ from detectsched.ocr.tiles import Quad
 os.environ["PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK"] = "True"
 
 import cv2
+import paddle
 import yaml  # type: ignore[import-untyped]
 from paddleocr import TextDetection, TextRecognition
-
-import paddle
 
 _MIN_SCORE: Final = 0.0
 """The pipeline's own ``text_rec_score_thresh``."""

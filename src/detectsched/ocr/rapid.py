@@ -20,11 +20,11 @@ from detectsched.ocr.tiles import Quad
 
 _MIN_SCORE: Final = 0.5
 """RapidOCR's own ``text_score``."""
-_LEAST_SIDE: Final = 368
-"""A flatter tile is padded to this many pixels.
+_LEAST_SIDE: Final = 64
+"""An image is enlarged until its short side has this many pixels: PaddleOCR's value.
 
-RapidOCR enlarges an image until its short side has 736 pixels (``limit_side_len``), so a strip of text would grow
-tenfold; padded to half of 736, no image more than doubles.
+RapidOCR's 736 makes a strip of text ten times larger. Measured on 31 pages with text of 8 to 36 pixels: the same
+lines are read with both, three times faster with this one.
 """
 _CUDA: Final = "CUDAExecutionProvider"
 _ROLES: Final = {"Det": "_det", "Rec": "_rec"}
@@ -33,8 +33,8 @@ _ROLES: Final = {"Det": "_det", "Rec": "_rec"}
 class RapidEngine:
     """RapidOCR's detection and recognition behind `engine.Engine`.
 
-    Its classifier of upside-down lines is not used: it looks at a line squeezed to four times its height, and turned
-    half of the long lines tried the wrong way. `reading` turns the lines that read badly.
+    Its classifier of upside-down lines is not used: it looks at a line squeezed to four times its height, and turned 20
+    of 30 long ones the wrong way. `reading` turns the lines that read badly.
 
     The GPU path has not been run on a GPU yet.
     """
@@ -57,10 +57,11 @@ class RapidEngine:
         self._ocr = RapidOCR(
             params={
                 "Global.log_level": "error",
-                # Tiles are never too large, and the padding is done here.
+                # `reading` cuts an image into tiles, so it is neither shrunk nor, for being flat, padded.
                 "Global.max_side_len": 1_000_000,
                 "Global.min_height": 0,
                 "Global.width_height_ratio": -1,
+                "Det.limit_side_len": _LEAST_SIDE,
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
                 "EngineConfig.onnxruntime.use_cuda": gpu,
@@ -80,7 +81,7 @@ class RapidEngine:
 
     def _detect(self, tile: Image) -> Sequence[Quad]:
         try:
-            _, found = self._ocr.detect_and_crop(_padded(tile), {})
+            _, found = self._ocr.detect_and_crop(tile, {})
         except RapidOCRError:
             # Its way of saying that there is no text.
             return []
@@ -101,17 +102,6 @@ class RapidEngine:
                 f"ONNX Runtime knows CUDA but put the model on {provider}: no GPU is visible, or the driver, CUDA or "
                 "cuDNN does not fit onnxruntime-gpu; see its log, or set DETECTSCHED_OCR_GPU=false"
             )
-
-
-def _padded(tile: Image) -> Image:
-    """Enlarge a flat tile to the right and downwards with the colour of its border."""
-    height, width = tile.shape[:2]
-    right, below = max(0, _LEAST_SIDE - width), max(0, _LEAST_SIDE - height)
-    if not right and not below:
-        return tile
-    border = np.concatenate((tile[0], tile[-1], tile[:, 0], tile[:, -1]))
-    colour = np.median(border, axis=0).tolist()
-    return np.asarray(cv2.copyMakeBorder(tile, 0, below, 0, right, cv2.BORDER_CONSTANT, value=colour), dtype=np.uint8)
 
 
 def _wheel_models() -> dict[str, Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import cv2
 import numpy as np
@@ -24,7 +24,7 @@ OVERLAP: Final = 160
 """Shared border of neighbouring tiles in pixels. Text up to this height is whole in one of them."""
 
 _SAME_LINE: Final = 0.5
-"""Share of the flatter box's height (a column's width) that two boxes must have in common to be parts of one line."""
+"""How thick the part two boxes share must be, as a share of the thinner box, for them to be parts of one line."""
 
 
 class Tile(NamedTuple):
@@ -56,21 +56,29 @@ def _spans(length: int, side: int, overlap: int) -> list[tuple[int, int]]:
 def join(found: Sequence[Sequence[Quad]]) -> list[Quad]:
     """Make one list of lines from what each tile found; coordinates are already those of the whole image.
 
-    Two boxes from different tiles that overlap and lie in the same row (or the same column of vertical writing) are
-    parts of one line; the line is the tightest rectangle around its parts.
+    Boxes from different tiles that cover the same stretch of a line are parts of it; the line is the tightest rectangle
+    around its parts. Boxes of neighbouring lines touch, too, but share no more than a sliver.
     """
     quads = [quad for group in found for quad in group]
     if len(found) < 2 or len(quads) < 2:
         return quads
     tile = np.repeat(np.arange(len(found)), [len(group) for group in found])
     low = np.array([quad.min(axis=0) for quad in quads])
-    size = np.array([quad.max(axis=0) for quad in quads]) - low
-    shared = np.minimum(low[:, None] + size[:, None], low + size) - np.maximum(low[:, None], low)
-    share = shared / np.maximum(np.minimum(size[:, None], size), 1)
-    column = size[:, 1] > 1.5 * size[:, 0]
-    in_line = np.where(column[:, None] & column, share[..., 0], share[..., 1]) > _SAME_LINE
-    same = (shared > 0).all(axis=2) & in_line & (tile[:, None] != tile)
-    return [_around([quads[i] for i in parts]) for parts in _components(same)]
+    high = np.array([quad.max(axis=0) for quad in quads])
+    near = (np.minimum(high[:, None], high) > np.maximum(low[:, None], low)).all(axis=2)
+    same = near & (tile[:, None] < tile)
+    for i, j in np.argwhere(same):
+        same[i, j] = _share_a_stretch(quads[i], quads[j])
+    return [_around([quads[i] for i in parts]) for parts in _components(same | same.T)]
+
+
+def _share_a_stretch(a: Quad, b: Quad) -> bool:
+    area, common = cv2.intersectConvexConvex(a, b)
+    return area > 0 and _thickness(common) > _SAME_LINE * min(_thickness(a), _thickness(b))
+
+
+def _thickness(corners: NDArray[Any]) -> float:
+    return float(min(cv2.minAreaRect(corners)[1]))
 
 
 def _components(linked: NDArray[np.bool_]) -> list[list[int]]:
