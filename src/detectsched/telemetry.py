@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 from detectsched.settings import LogFormat, LogSettings
+
+_TRACES: Final = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+"""Traces without the values of variables, which structlog would show: keys and payloads do not belong into logs."""
 
 
 def configure_logging(settings: LogSettings, component: str) -> None:
@@ -21,9 +24,9 @@ def configure_logging(settings: LogSettings, component: str) -> None:
     ]
     console = settings.format is LogFormat.CONSOLE or (settings.format is LogFormat.AUTO and sys.stderr.isatty())
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        else [structlog.processors.ExceptionRenderer(_TRACES), structlog.processors.JSONRenderer(ensure_ascii=False)]
     )
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     structlog.configure(
@@ -34,7 +37,8 @@ def configure_logging(settings: LogSettings, component: str) -> None:
     )
     structlog.contextvars.bind_contextvars(component=component)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
+    foreign = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=foreign, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
 
 

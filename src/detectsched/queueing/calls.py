@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from detectsched.task import Delivery, QueuedTask
+from detectsched.task import Delivery, QueuedTask, QueueId
 
 
 class Call(Protocol):
@@ -144,7 +144,21 @@ class Placement:
     held_by: str = ""
 
 
-def subject_of(task: QueuedTask) -> str:
+class Counted(Protocol):
+    """Whatever belongs to a queue, and perhaps to a device."""
+
+    @property
+    def queue(self) -> QueueId:
+        """Its queue."""
+        ...
+
+    @property
+    def mac(self) -> str | None:
+        """Its device."""
+        ...
+
+
+def subject_of(task: Counted) -> str:
     """Return what the task's backlog is counted under: its device, or its object."""
     return f"{task.queue.tenant}:{task.mac}" if task.mac else f"{task.queue.tenant}:object:{task.queue.rest}"
 

@@ -1,0 +1,60 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from detectsched.api import openapi
+from detectsched.api.auth import Authentication
+from detectsched.api.context import ApiContext
+from detectsched.api.edge import HANDLED, Edge
+from detectsched.api.limits import BodyLimit
+from detectsched.api.routes import batch, ocr, operations, tasks, word_lists
+
+
+class _App(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Return the document, made at the first call."""
+        if self.openapi_schema is None:
+            self.openapi_schema = openapi.build(self)
+        return self.openapi_schema
+
+
+def create_app(context: ApiContext) -> FastAPI:
+    """Return the application on top of a context.
+
+    Middleware is plain ASGI: Starlette's BaseHTTPMiddleware hides disconnects and cancels what runs behind it. The
+    order is: id and answer to everything, then who is calling, then how much is read; only then the routes.
+    """
+    app = _App(
+        title="detectsched",
+        # Docs pages load scripts from elsewhere, and a redirect would repeat whatever Host a caller wrote.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    app.state.context = context
+    # A batch's path would be taken for a task's id.
+    for module in (ocr, batch, tasks, word_lists, operations):
+        app.include_router(module.router)
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return context.answer(request.scope, error)
+
+    for kind in HANDLED:
+        app.add_exception_handler(kind, answer)
+    # The last one added is the outermost.
+    app.add_middleware(BodyLimit, settings=context.settings.api)
+    app.add_middleware(Authentication, keys=context.keys)
+    app.add_middleware(Edge, metrics=context.metrics, stopping=context.stopping, answer=context.answer)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

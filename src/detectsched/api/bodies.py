@@ -1,0 +1,144 @@
+"""What callers send: strict, without unknown fields. What a field means is said here and shown in the OpenAPI page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, TypeVar
+
+from fastapi import Header
+from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError
+from starlette.requests import Request
+
+from detectsched.api.problems import refusal_of
+from detectsched.errors import UnsupportedMedia
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_KEY_PATTERN: Final = r"^[!-~]+$"
+_BASE64: Final = {"contentEncoding": "base64"}
+
+ListId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+Lane = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,31}$")]
+IdempotencyKey = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, pattern=_KEY_PATTERN),
+    Field(description="Names this request: sent again under the same key it yields the same task, however often."),
+]
+IdempotencyHeader = Annotated[IdempotencyKey | None, Header(alias="Idempotency-Key")]
+
+
+class RequestModel(BaseModel):
+    """A document from outside."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Submit(RequestModel):
+    """What all submissions have; exactly one of `mac` and `object` says whose task it is."""
+
+    mac: Annotated[str, Field(max_length=64, examples=["AA:BB:CC:DD:EE:FF"])] | None = None
+    """The device: a MAC address in any usual spelling."""
+    object: Annotated[str, StringConstraints(min_length=1, max_length=400)] | None = None
+    """The object, by name; its tasks run one at a time, in the order in which they were accepted."""
+    word_lists: Annotated[list[ListId], Field(min_length=1, max_length=100)] | None = None
+    """Ids of the word lists to judge by; without it the tenant's default lists do."""
+    lane: Lane | None = None
+    """The lane to run in; without it `ocr` for images and `text` for texts."""
+    ttl_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
+    """The task expires if it is not started within this time."""
+
+
+class SubmitText(Submit):
+    """A text to be matched against word lists."""
+
+    text: Annotated[str, StringConstraints(min_length=1)]
+    """The text."""
+
+
+class SubmitImage(Submit):
+    """An image to be read, inside JSON."""
+
+    image: Annotated[str, StringConstraints(min_length=1), Field(json_schema_extra=_BASE64)]
+    """The image file in base64 (standard alphabet, padded, no line breaks, no `data:` prefix)."""
+    file_name: Annotated[str, StringConstraints(max_length=255)] | None = None
+    """What the file is called, for people."""
+
+
+class ImageForm(Submit):
+    """An image to be read, as a form; every field but the file is text."""
+
+    model_config = ConfigDict(strict=False)
+
+    image: bytes
+    """The image file, as a part with a file name."""
+
+
+class TextLine(SubmitText):
+    """A line of a batch: a text."""
+
+    kind: Literal["text"]
+    idempotency_key: IdempotencyKey | None = None
+
+
+class ImageLine(SubmitImage):
+    """A line of a batch: an image."""
+
+    kind: Literal["image"]
+    idempotency_key: IdempotencyKey | None = None
+
+
+class BatchLine(RootModel[Annotated[TextLine | ImageLine, Field(discriminator="kind")]]):
+    """One line of a batch."""
+
+
+class WordEntry(RequestModel):
+    """A word to be found."""
+
+    text: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00]+$")]
+    """The word, or a phrase; width, case and the like are folded when it is matched."""
+    category: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")] = "default"
+    """What kind of word it is."""
+    level: Annotated[int, Field(ge=1, le=100)] = 1
+    """How grave it is; a task's result shows the highest."""
+
+
+class PublishWordList(RequestModel):
+    """The new state of a word list."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
+    """What people call it."""
+    is_default: bool = True
+    """Whether it judges tasks that name no lists."""
+    words: Annotated[list[WordEntry], Field(max_length=100_000)]
+    """All of its words; a word that stands in it twice counts once."""
+
+
+async def read_json(request: Request, model: type[Model]) -> Model:
+    """Return a JSON body as a model.
+
+    Raises:
+        UnsupportedMedia: the body is something else.
+        MalformedRequest: not JSON.
+        InvalidRequest: JSON, but not of that form.
+    """
+    if media_type_of(request) != "application/json":
+        raise UnsupportedMedia("send the body as application/json, and say so in Content-Type")
+    return parse_json(await request.body(), model)
+
+
+def parse_json(data: bytes, model: type[Model], *, what: str = "the body") -> Model:
+    """Return JSON as a model.
+
+    Raises:
+        MalformedRequest: not JSON.
+        InvalidRequest: JSON, but not of that form.
+    """
+    try:
+        # Straight from the bytes: json.loads would let NaN and halves of surrogate pairs pass.
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise refusal_of(error, what=what) from None
+
+
+def media_type_of(request: Request) -> str:
+    """Return the media type of a body without its parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,0 +1,82 @@
+"""What the routes need, put together once per process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from detectsched.api.auth import KeyCache
+from detectsched.api.edge import Answer
+from detectsched.api.health import Readiness
+from detectsched.api.intake import Intake
+from detectsched.api.metrics import Metrics
+from detectsched.api.overload import Overload
+from detectsched.api.submission import AcceptPath
+from detectsched.api.waiters import EndListener, EndLook, Waiters
+from detectsched.db.connection import Ledger
+from detectsched.lifecycle import Service
+from detectsched.queueing.queue import Queue
+from detectsched.settings import Settings
+from detectsched.storage.blobs import BlobStore
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """Made by `make`; the stores belong to whoever opened them."""
+
+    settings: Settings
+    queue: Queue
+    ledger: Ledger
+    stopping: asyncio.Event
+    metrics: Metrics
+    keys: KeyCache
+    intake: Intake
+    accept_path: AcceptPath
+    waiters: Waiters
+    readiness: Readiness
+    answer: Answer
+
+    @classmethod
+    def make(cls, queue: Queue, ledger: Ledger, blobs: BlobStore, settings: Settings) -> ApiContext:
+        """Put everything together; nothing is asked of the stores yet."""
+        stopping = asyncio.Event()
+        metrics = Metrics()
+        overload = Overload(queue, settings.api, max_items=settings.api.group_commit_max)
+        return cls(
+            settings=settings,
+            queue=queue,
+            ledger=ledger,
+            stopping=stopping,
+            metrics=metrics,
+            keys=KeyCache(ledger, seconds=settings.api.key_cache_seconds),
+            intake=Intake(settings),
+            accept_path=AcceptPath(queue, ledger, blobs, overload, settings, metrics),
+            waiters=Waiters(stopping),
+            readiness=Readiness(queue, ledger, settings, stopping),
+            answer=Answer(metrics, fallback_seconds=settings.api.retry_after_seconds),
+        )
+
+    def services(self) -> list[Service]:
+        """Return the loops that serve the routes, in the order in which they start."""
+        return [EndListener(self.queue, self.waiters), EndLook(self.ledger, self.waiters)]
+
+    def begin_stop(self) -> None:
+        """Say that no new work should come, and send home whoever waits."""
+        self.stopping.set()
+        self.waiters.wake_all()
+
+
+def _context(request: Request) -> ApiContext:
+    context: ApiContext = request.app.state.context
+    return context
+
+
+async def context_of(request: Request) -> ApiContext:
+    """Return the context of the application; asynchronous, so that no thread is used for it."""
+    return _context(request)
+
+
+Context = Annotated[ApiContext, Depends(context_of)]

@@ -1,0 +1,103 @@
+"""The API's figures for Prometheus.
+
+No label names a tenant, a device or a task: whoever may read the figures learns of the system, not of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+class Metrics:
+    """A registry of its own, so that several servers may live in one process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._level = _Level()
+        self._registry.register(self._level)
+        self._requests = Counter(
+            "detectsched_http_requests",
+            "Requests answered.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "detectsched_http_request_seconds",
+            "From a request's head to the end of its answer; long-polls included.",
+            ("route", "method"),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._refusals = Counter(
+            "detectsched_http_problems",
+            "Requests, and lines of batches, that were answered with a problem, by its code.",
+            ("code",),
+            registry=self._registry,
+        )
+        self._groups = Histogram(
+            "detectsched_accept_group_size",
+            "Tasks whose rows went into one insert.",
+            buckets=_SIZES,
+            registry=self._registry,
+        )
+
+    def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Note a request that is over; status 0 is one whose caller left before the answer."""
+        # A method is whatever a stranger sends: no series for each.
+        method = method if method in _METHODS else "other"
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route, method).observe(seconds)
+
+    def count_refusal(self, code: str) -> None:
+        """Note a problem that was told."""
+        self._refusals.labels(code).inc()
+
+    def count_group(self, size: int) -> None:
+        """Note how many rows one insert wrote."""
+        self._groups.observe(size)
+
+    def render(self, level: Mapping[str, int] | None) -> bytes:
+        """Return everything as text; ``level`` is what `Queue.level` says, None while Redis is away."""
+        self._level.now = level
+        return generate_latest(self._registry)
+
+
+class _Level(Collector):
+    """What Redis counts; absent rather than stale while it is away."""
+
+    def __init__(self) -> None:
+        self.now: Mapping[str, int] | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the figures of the last look."""
+        level = self.now
+        yield GaugeMetricFamily("detectsched_redis_up", "Whether Redis answered.", value=int(level is not None))
+        if level is None:
+            return
+        yield GaugeMetricFamily("detectsched_pending_tasks", "Tasks waiting.", value=level["total_pending"])
+        yield GaugeMetricFamily(
+            "detectsched_pending_subjects", "Devices and objects with tasks waiting.", value=level["mac_count"]
+        )
+        outstanding = GaugeMetricFamily(
+            "detectsched_outstanding_tasks", "Tasks handed to a lane's runners and not completed.", labels=["lane"]
+        )
+        completed = CounterMetricFamily(
+            "detectsched_completed_tasks", "Tasks completed in a lane since Redis' data were made.", labels=["lane"]
+        )
+        for name, value in level.items():
+            family, _, lane = name.partition(":")
+            if lane:
+                (outstanding if family == "outstanding" else completed).add_metric([lane], value)
+        yield outstanding
+        yield completed

@@ -1,0 +1,161 @@
+"""The OpenAPI document, made fit for generators of clients.
+
+FastAPI's own document says what a browser needs; generators need more: every error typed, bodies of several content
+types, security schemes, no schema that nothing uses. A test validates the result.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from detectsched.api.auth import METRICS_PATH, PUBLIC_PATHS
+from detectsched.api.bodies import BatchLine, ImageForm, PublishWordList, SubmitImage, SubmitText
+from detectsched.api.problems import MEDIA_TYPE, Problem
+
+NDJSON: Final = "application/x-ndjson"
+
+_BODIES: Final[tuple[type[BaseModel], ...]] = (SubmitText, SubmitImage, ImageForm, BatchLine, PublishWordList)
+_COMPONENTS: Final = "#/components/schemas/{model}"
+_ALWAYS: Final = (401, 403, 422, 500, 503)
+
+_DESCRIPTIONS: Final[dict[int, str]] = {
+    400: "The body cannot be parsed.",
+    401: "No API key, or not a good one.",
+    403: "The API key lacks the scope of this operation.",
+    404: "The caller's tenant has nothing of that name.",
+    409: "The state of the thing does not allow it.",
+    413: "More bytes, pixels or lines than the limit.",
+    415: "The content type, or the image's format, is not one that is taken.",
+    422: "A field is missing, wrong or unknown.",
+    429: "Too many tasks of this device or object wait.",
+    500: "Something went wrong inside.",
+    503: "Too many tasks wait in all, or a store is away.",
+}
+_HEADERS: Final[dict[str, Any]] = {
+    "RetryAfter": {
+        "description": "Seconds after which to try again.",
+        "schema": {"type": "integer", "minimum": 1},
+    },
+    "RequestId": {
+        "description": "The `X-Request-Id` of the request, or one made for it; it stands in the log.",
+        "schema": {"type": "string"},
+    },
+    "IdempotencyReplayed": {
+        "description": "`true` when an earlier request with the same Idempotency-Key was accepted.",
+        "schema": {"type": "string"},
+    },
+    "Location": {
+        "description": "Where the task can be read.",
+        "schema": {"type": "string"},
+    },
+}
+_SECURITY: Final[dict[str, Any]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer ds_…`."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of an operation's errors: those named, and those that any may have."""
+    return {status: _problem(status) for status in sorted({*statuses, *_ALWAYS})}
+
+
+def accepted() -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of the two good answers of a submission."""
+    headers = {"Location": _header("Location"), "Idempotency-Replayed": _header("IdempotencyReplayed")}
+    schema = {"application/json": {"schema": {"$ref": _COMPONENTS.format(model="SubmittedTask")}}}
+    return {
+        200: {
+            "description": "The task of an earlier request with the same Idempotency-Key, which has ended.",
+            "headers": headers,
+            "content": schema,
+        },
+        202: {"description": "The task is committed and queued.", "headers": headers},
+    }
+
+
+def body(**content: str) -> dict[str, Any]:
+    """Return the documentation of a body that the route reads by itself.
+
+    Args:
+        content: names of models in `_BODIES`, under ``json`` and ``form``.
+    """
+    media = {"json": "application/json", "form": "multipart/form-data"}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                media[kind]: {"schema": {"$ref": _COMPONENTS.format(model=model)}} for kind, model in content.items()
+            },
+        }
+    }
+
+
+def lines_body() -> dict[str, Any]:
+    """Return the documentation of an NDJSON body, which OpenAPI 3.1 can only call a string."""
+    description = "One `BatchLine` per line, as JSON."
+    return {
+        "requestBody": {
+            "required": True,
+            "description": description,
+            "content": {NDJSON: {"schema": {"type": "string", "description": description}}},
+        }
+    }
+
+
+def build(app: FastAPI) -> dict[str, Any]:
+    """Return the document of an application."""
+    document = get_openapi(
+        title="detectsched",
+        version=version("detectsched"),
+        summary="Fair, durable scheduling of OCR and sensitive-word detection for fleets of devices",
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/", "description": "This server"}],
+        routes=app.routes,
+    )
+    components = document.setdefault("components", {})
+    components["schemas"] = dict(sorted({**components.get("schemas", {}), **_models()}.items()))
+    components["headers"] = _HEADERS
+    components["securitySchemes"] = _SECURITY
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            operation["security"] = _security_of(path)
+            for response in operation["responses"].values():
+                response.setdefault("headers", {})["X-Request-Id"] = _header("RequestId")
+    return document
+
+
+def _models() -> dict[str, Any]:
+    """Return the schemas of what no route's signature names."""
+    _, bodies = models_json_schema([(model, "validation") for model in _BODIES], ref_template=_COMPONENTS)
+    _, errors = models_json_schema([(Problem, "serialization")], ref_template=_COMPONENTS)
+    return {**bodies["$defs"], **errors["$defs"]}
+
+
+def _security_of(path: str) -> list[dict[str, list[str]]]:
+    if path in PUBLIC_PATHS:
+        return []
+    schemes: list[dict[str, list[str]]] = [{name: []} for name in _SECURITY]
+    # On the machine itself no key is needed.
+    return [*schemes, {}] if path == METRICS_PATH else schemes
+
+
+def _problem(status: int) -> dict[str, Any]:
+    documented: dict[str, Any] = {
+        "description": _DESCRIPTIONS.get(status, HTTPStatus(status).phrase),
+        "content": {MEDIA_TYPE: {"schema": {"$ref": _COMPONENTS.format(model="Problem")}}},
+    }
+    if status in {429, 503}:
+        documented["headers"] = {"Retry-After": _header("RetryAfter")}
+    return documented
+
+
+def _header(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/headers/{name}"}

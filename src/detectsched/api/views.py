@@ -1,0 +1,93 @@
+"""Shows what the ledger keeps in the shapes that callers get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detectsched.api.schemas import (
+    Hit,
+    Line,
+    ListVersion,
+    Reading,
+    SubmittedTask,
+    TaskDetail,
+    TaskError,
+    TaskSummary,
+    box_of,
+)
+from detectsched.api.submission import Receipt
+from detectsched.db.models import EngineRecord, HitRow, Task
+from detectsched.db.reads import TaskView
+
+
+def submitted(receipt: Receipt) -> SubmittedTask:
+    """Show what a sender gets."""
+    return SubmittedTask.model_validate(receipt)
+
+
+def summary(task: Task, hit_count: int) -> TaskSummary:
+    """Show a task as lists do."""
+    return TaskSummary(**_facts(task, hit_count))
+
+
+def detail(view: TaskView) -> TaskDetail:
+    """Show everything of a task."""
+    task, detection = view.task, view.detection
+    return TaskDetail(
+        **_facts(task, detection.hit_count if detection else 0),
+        cost=task.cost,
+        word_lists=task.word_lists,
+        media_type=task.media_type,
+        file_name=task.file_name,
+        reading=_reading(view.engine),
+        judged_by=[ListVersion(**version) for version in detection.lists] if detection else [],
+        top_level=detection.top_level if detection else 0,
+        hits=[_hit(row) for row in view.hits],
+    )
+
+
+def _facts(task: Task, hit_count: int) -> dict[str, Any]:
+    reason = task.error_reason
+    return {
+        "id": task.id,
+        "kind": task.kind,
+        "lane": task.lane,
+        "state": task.state,
+        "mac": task.mac,
+        "object": task.object,
+        "created_at": task.created_at,
+        "expires_at": task.expires_at,
+        "started_at": task.started_at,
+        "finished_at": task.finished_at,
+        "attempts": task.attempts,
+        "cancel_requested": task.cancel_requested,
+        "error": None if reason is None else TaskError(reason=reason, detail=task.error_detail or ""),
+        "hit_count": hit_count,
+    }
+
+
+def _reading(record: EngineRecord | None) -> Reading | None:
+    if record is None:
+        return None
+    return Reading(
+        engine=record.engine,
+        version=record.version,
+        text=record.text or "",
+        lines=[Line(text=line["text"], box=box_of(line["box"]), score=line["score"]) for line in record.lines],
+        width=record.width,
+        height=record.height,
+        seconds=record.seconds,
+    )
+
+
+def _hit(row: HitRow) -> Hit:
+    return Hit(
+        word=row.word,
+        matched=row.matched,
+        category=row.category,
+        level=row.level,
+        start=row.start_offset,
+        end=row.end_offset,
+        list=ListVersion(id=row.list_id, version=row.list_version),
+        box=box_of(row.box),
+    )

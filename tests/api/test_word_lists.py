@@ -1,0 +1,77 @@
+"""Publishing and reading word lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from detectsched.db.word_lists import load
+from detectsched.detection import ListVersion, Word
+from tests.api.rig import Rig, problem
+
+
+def words(*texts: str, **fields: Any) -> dict[str, Any]:
+    """Return a list of words to be published."""
+    return {"name": "My words", "words": [{"text": text} for text in texts]} | fields
+
+
+async def test_each_publication_is_a_new_version(rig: Rig, client: httpx.AsyncClient) -> None:
+    """The old one stays as it was; the new one is current, and is shown."""
+    first = await client.put("/api/word-lists/mine", json=words("a", "b"))
+    assert first.status_code == 200, first.text
+    body = words("c", is_default=False, name="Renamed")
+    body["words"][0] |= {"category": "drugs", "level": 3}
+    second = await client.put("/api/word-lists/mine", json=body)
+    assert (first.headers["etag"], second.headers["etag"]) == ('"1"', '"2"')
+    shown = second.json()
+    assert shown.pop("published_at")
+    assert shown == {"id": "mine", "name": "Renamed", "is_default": False, "version": 2, "word_count": 1}
+    whole = (await client.get("/api/word-lists/mine")).json()
+    assert whole["words"] == [{"text": "c", "category": "drugs", "level": 3}]
+    assert [item["version"] for item in (await client.get("/api/word-lists")).json()["items"]] == [2]
+    assert await load(rig.ledger, "acme", ListVersion("mine", 1)) == [Word("a"), Word("b")]
+
+
+async def test_a_word_counts_once_in_its_first_place(rig: Rig, client: httpx.AsyncClient) -> None:
+    """Duplicates are left out; what the first says of the word holds."""
+    body = words("b", "a", "b", "c", "a")
+    body["words"][0]["level"] = 2
+    answer = await client.put("/api/word-lists/mine", json=body)
+    assert answer.json()["word_count"] == 3
+    assert await load(rig.ledger, "acme", ListVersion("mine", 1)) == [Word("b", level=2), Word("a"), Word("c")]
+
+
+async def test_a_hundred_thousand_words_are_a_list(rig: Rig, client: httpx.AsyncClient) -> None:
+    """That many fit, one more does not."""
+    body = words(*(f"word {number}" for number in range(100_000)))
+    assert (await client.put("/api/word-lists/mine", json=body)).json()["word_count"] == 100_000
+    body["words"].append({"text": "one more"})
+    problem(await client.put("/api/word-lists/mine", json=body), 422, "invalid_request", field="words")
+
+
+async def test_a_wrong_list_is_refused_whole(rig: Rig, client: httpx.AsyncClient, subtests: pytest.Subtests) -> None:
+    """The answer names each word that is wrong, and nothing is published."""
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("mine", words("a", "", "b"), "words.1.text"),
+        ("mine", words("a", " \u200b", "b", "\u3000"), "words.3.text"),
+        ("mine", words("a\0"), "words.0.text"),
+        ("mine", words("x" * 201), "words.0.text"),
+        ("mine", {"words": []}, "name"),
+        ("mine", words(name="a\nb"), "name"),
+        ("mine", {"name": "n", "words": [{"text": "a", "level": 0}]}, "words.0.level"),
+        ("mine", {"name": "n", "words": [{"text": "a", "level": "1"}]}, "words.0.level"),
+        ("mine", {"name": "n", "words": [{"text": "a", "category": "\t"}]}, "words.0.category"),
+        ("mine", {"name": "n", "words": ["a"]}, "words.0"),
+        ("mine", words("a", is_default="yes"), "is_default"),
+        ("mine", words("a", default=True), "default"),
+        ("Mine", words("a"), "list_id"),
+        ("a.b", words("a"), "list_id"),
+    ]
+    for list_id, body, field in wrong:
+        with subtests.test(field=field, body=str(body)[:80]):
+            answer = await client.put(f"/api/word-lists/{list_id}", json=body)
+            problem(answer, 422, "invalid_request", field=field)
+    assert (await client.get("/api/word-lists")).json() == {"items": []}
+    problem(await client.get("/api/word-lists/mine"), 404, "not_found")
