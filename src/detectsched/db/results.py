@@ -26,14 +26,14 @@ RETURNING task_id
 """
 
 # One statement, so that an ending costs one round trip and is one transaction: what did not pass the fence is written
-# nowhere.
+# nowhere. A task whose tenant was told that it is being cancelled does not wait again.
 _END: Final = """
 WITH ended AS (
     UPDATE task t SET
-        state = g.state,
-        finished_at = CASE WHEN g.state = 'queued' THEN NULL ELSE now() END,
+        state = CASE WHEN g.state = 'queued' AND t.cancel_requested THEN 'cancelled' ELSE g.state END,
+        finished_at = CASE WHEN g.state = 'queued' AND NOT t.cancel_requested THEN NULL ELSE now() END,
         attempts = t.attempts + g.spent,
-        runner = CASE WHEN g.state = 'queued' THEN NULL ELSE t.runner END,
+        runner = CASE WHEN g.state = 'queued' AND NOT t.cancel_requested THEN NULL ELSE t.runner END,
         error_reason = CASE WHEN g.state = 'queued' AND g.reason IS NULL THEN t.error_reason ELSE g.reason END,
         error_detail = CASE WHEN g.state = 'queued' AND g.reason IS NULL THEN t.error_detail ELSE g.detail END
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::text[], $6::text[])
@@ -80,7 +80,8 @@ async def save_reads(ledger: Ledger, reads: Sequence[EngineRead]) -> list[bool]:
 async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
     """Write how starts ended, detection and hits included, in one transaction.
 
-    False for one that was fenced off: another start, or another end, came first; nothing of it was written.
+    False for one that was fenced off: another start, or another end, came first; nothing of it was written. One that
+    shall wait again although its cancellation was asked for is cancelled.
     """
     judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
     async with ledger.connection() as connection:
@@ -90,8 +91,8 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
             [ending.fence for ending in endings],
             [ending.state.value for ending in endings],
             [int(ending.spends_attempt) for ending in endings],
-            [ending.error.reason if ending.error else None for ending in endings],
-            [ending.error.detail[:2000] if ending.error else None for ending in endings],
+            [_storable(ending.error.reason) if ending.error else None for ending in endings],
+            [_storable(ending.error.detail[:2000]) if ending.error else None for ending in endings],
             [task_id for task_id, _ in judged],
             [len(detection.hits) for _, detection in judged],
             [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
@@ -100,6 +101,11 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
         )
     effective = {UUID(str(row["id"])) for row in rows}
     return [ending.task_id in effective for ending in endings]
+
+
+def _storable(text: str) -> str:
+    """Return a text that PostgreSQL takes: an exception may quote any bytes, and must not make its task unwritable."""
+    return text.encode(errors="backslashreplace").decode().replace("\x00", "\\x00")
 
 
 def _hit_columns(hits: Sequence[tuple[UUID, Hit]]) -> list[list[Any]]:

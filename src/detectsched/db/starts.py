@@ -13,12 +13,14 @@ from detectsched.detection import ListVersion
 from detectsched.task import Delivery, TaskKind
 
 # A delivery starts a task that waits, or one that runs under an older delivery (whose owner has lost it: only the
-# holder of the pending entry in Redis is given a newer number).
+# holder of the pending entry in Redis is given a newer number). The time to live is for what waits: a task that was
+# started in time is taken over also when it has passed meanwhile, else it would run for ever in nobody's hands.
 _START: Final = """
 UPDATE task t SET state = 'running', fence = t.fence + 1, delivery = g.number, started_at = now(), runner = $3
 FROM unnest($1::uuid[], $2::bigint[]) AS g (id, number)
-WHERE t.id = g.id AND t.expires_at > now()
-  AND (t.state = 'queued' AND t.delivery <= g.number OR t.state = 'running' AND t.delivery < g.number)
+WHERE t.id = g.id
+  AND (t.state = 'queued' AND t.delivery <= g.number AND t.expires_at > now()
+       OR t.state = 'running' AND t.delivery < g.number)
 RETURNING t.id, t.tenant, t.kind, t.fence, t.attempts, t.text, t.blob, t.blob_sha256,
     (SELECT coalesce(jsonb_object_agg(w.id, w.current_version), '{}') FROM word_list w
      WHERE w.tenant = t.tenant AND w.id = ANY (t.word_lists) AND w.current_version > 0) AS lists,
@@ -39,10 +41,14 @@ _STATES: Final = "SELECT id, state IN ('queued', 'running') AS open FROM task WH
 async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) -> list[Started | Refused]:
     """Mark tasks as running; one answer per delivery, in order.
 
+    Of several deliveries of one task the newest is started, once: the others are stale.
+
     Raises:
         StoreUnavailable: nothing was started, or nobody knows; the deliveries stay pending and return by their lease.
     """
-    by_id = {delivery.task_id: delivery for delivery in deliveries}
+    by_id: dict[UUID, Delivery] = {}
+    for delivery in deliveries:
+        by_id[delivery.task_id] = max(by_id.get(delivery.task_id, delivery), delivery, key=lambda each: each.number)
     async with ledger.connection() as connection:
         rows = await connection.fetch(_START, list(by_id), [d.number for d in by_id.values()], runner)
         started = {UUID(str(row["id"])): _started(row, by_id) for row in rows}
@@ -52,7 +58,12 @@ async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) 
             await connection.execute(_EXPIRE, missing)
             open_ids = {UUID(str(row["id"])) for row in await connection.fetch(_STATES, missing) if row["open"]}
             refused = {task_id: Refused.STALE if task_id in open_ids else Refused.ENDED for task_id in missing}
-    return [started.get(delivery.task_id) or refused[delivery.task_id] for delivery in deliveries]
+    # Taken out as they are given out: nobody else may believe that he has started the same task.
+    answers: list[Started | Refused] = []
+    for delivery in deliveries:
+        mine = started.pop(delivery.task_id, None) if by_id[delivery.task_id] == delivery else None
+        answers.append(mine or refused.get(delivery.task_id, Refused.STALE))
+    return answers
 
 
 def _started(row: Any, by_id: dict[UUID, Delivery]) -> Started:

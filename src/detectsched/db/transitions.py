@@ -35,6 +35,8 @@ UPDATE task SET state = 'expired', finished_at = now(), error_reason = 'expired'
 WHERE id = ANY ($1::uuid[]) AND state = 'queued'
 """
 
+# A row may run under an older delivery than the one that was lost: its runner never learned that it had started it and
+# gave it back, and the next one died before it did. Only a newer delivery has an owner.
 _RECOVER: Final = """
 UPDATE task SET
     state = CASE WHEN cancel_requested THEN 'cancelled' WHEN attempts + 1 >= $2 THEN 'dead' ELSE 'queued' END,
@@ -44,7 +46,7 @@ UPDATE task SET
     error_detail = 'runner ' || coalesce(runner, '?') || ' was silent for a lease while it worked on this task',
     runner = NULL
 FROM unnest($1::uuid[], $3::bigint[]) AS g (id, number)
-WHERE task.id = g.id AND state = 'running' AND delivery = g.number
+WHERE task.id = g.id AND state = 'running' AND delivery <= g.number
 """
 
 _STATES: Final = "SELECT id, state FROM task WHERE id = ANY ($1::uuid[])"
