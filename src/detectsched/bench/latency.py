@@ -14,8 +14,8 @@ from rich.progress import track
 from rich.table import Table
 
 from detectsched import __version__
+from detectsched.client import Client
 from detectsched.clock import monotonic
-from detectsched.demo.client import Client
 from detectsched.embedded.up import System, UpOptions, up
 
 _MAC: Final = "02:de:05:00:be:01"

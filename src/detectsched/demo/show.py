@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from detectsched.client import Client
 from detectsched.clock import monotonic
-from detectsched.demo.client import Client
 from detectsched.demo.corpus import DEMO_WORDS, images, texts
 from detectsched.demo.fleet import Device, Sent, Verdict, fleet_of
 from detectsched.embedded.up import System, UpOptions, up
