@@ -55,7 +55,7 @@ def calls(dependant: Dependant) -> Iterator[Any]:
 
 def path_of(route: APIRoute) -> str:
     """Return a path that the route matches."""
-    return route.path.replace("{task_id}", str(uuid4())).replace("{list_id}", "a-list")
+    return route.path_format.replace("{task_id}", str(uuid4())).replace("{list_id}", "a-list")
 
 
 async def test_every_route_names_its_scope(rig: Rig) -> None:

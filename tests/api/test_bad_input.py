@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -50,7 +51,7 @@ BAD_TEXTS: list[tuple[str, dict[str, Any], str, str]] = [
     ("ttl zero", text(ttl_seconds=0), "ttl_seconds", "greater"),
     ("ttl too long", text(ttl_seconds=604_801), "ttl_seconds", "604800"),
     ("ttl as text", text(ttl_seconds="60"), "ttl_seconds", "integer"),
-    ("ttl with a point", text(ttl_seconds=1.0), "ttl_seconds", "integer"),
+    ("ttl with a point", text(ttl_seconds=1.5), "ttl_seconds", "integer"),
     ("ttl as truth", text(ttl_seconds=True), "ttl_seconds", "integer"),
 ]
 
@@ -242,7 +243,13 @@ async def test_paths_and_methods_that_do_not_exist(client: httpx.AsyncClient) ->
     """Problems, too; 405 says what is allowed."""
     problem(await client.get("/api/nothing"), 404, "not_found")
     problem(await client.get("/api/ocr/text/"), 404, "not_found")
-    answer = await client.put("/api/ocr/text", json={})
-    problem(answer, 405, "method_not_allowed")
-    assert answer.headers["allow"] == "POST"
-    problem(await client.get("/api/tasks/not-a-uuid"), 422, "invalid_request", field="task_id")
+    problem(await client.get("/api/tasks/not-a-uuid"), 404, "not_found")
+    for method, path, allowed in (
+        ("PUT", "/api/ocr/text", "POST"),
+        ("GET", "/api/tasks/batch", "POST"),
+        ("POST", f"/api/tasks/{uuid4()}", "DELETE, GET"),
+        ("DELETE", "/api/word-lists/mine", "GET, PUT"),
+    ):
+        answer = await client.request(method, path)
+        problem(answer, 405, "method_not_allowed")
+        assert answer.headers["allow"] == allowed

@@ -25,7 +25,7 @@ def text(**fields: Any) -> dict[str, Any]:
 
 async def test_accepted_means_committed_and_queued(rig: Rig, client: httpx.AsyncClient) -> None:
     """After a 202 the row is in PostgreSQL and the task in Redis, and a runner gets it."""
-    answer = await client.post("/api/ocr/text", json=text(ttl_seconds=60))
+    answer = await client.post("/api/ocr/text", json=text(ttl_seconds=60.0))
     assert answer.status_code == 202
     submitted = answer.json()
     assert answer.headers["location"] == f"/api/tasks/{submitted['task_id']}"

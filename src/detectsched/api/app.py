@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -40,12 +41,20 @@ def create_app(context: ApiContext) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     app.state.context = context
-    # A batch's path would be taken for a task's id.
+    methods: defaultdict[str, set[str]] = defaultdict(set)
     for module in (ocr, batch, tasks, word_lists, operations):
         app.include_router(module.router)
+        for route in module.router.routes:
+            if isinstance(route, APIRoute):
+                methods[route.path] |= route.methods or set()
 
     async def answer(request: Request, error: Exception) -> Response:
-        return context.answer(request.scope, error)
+        response = context.answer(request.scope, error)
+        if response.status_code == 405:
+            # Starlette names the methods of the first route that has the path, not of all.
+            path = getattr(request.scope.get("route"), "path", "")
+            response.headers["Allow"] = ", ".join(sorted(methods[path])) or response.headers.get("Allow", "")
+        return response
 
     for kind in HANDLED:
         app.add_exception_handler(kind, answer)

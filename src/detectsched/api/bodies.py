@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import Header
-from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, ValidationError
 from starlette.requests import Request
 
 from detectsched.api.problems import refusal_of
@@ -14,16 +14,25 @@ from detectsched.errors import UnsupportedMedia
 Model = TypeVar("Model", bound=BaseModel)
 
 _KEY_PATTERN: Final = r"^[!-~]+$"
-_BASE64: Final = {"contentEncoding": "base64"}
+_BASE64: Final = {
+    "contentEncoding": "base64",
+    # Only told, not run: matching megabytes would take longer than decoding them, which is strict anyway.
+    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
 
 ListId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 Lane = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,31}$")]
-IdempotencyKey = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=200, pattern=_KEY_PATTERN),
-    Field(description="Names this request: sent again under the same key it yields the same task, however often."),
-]
-IdempotencyHeader = Annotated[IdempotencyKey | None, Header(alias="Idempotency-Key")]
+_KEY_WORDS: Final = "Names this request: sent again under the same key it yields the same task, however often."
+IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_KEY_PATTERN)]
+IdempotencyHeader = Annotated[IdempotencyKey | None, Header(alias="Idempotency-Key", description=_KEY_WORDS)]
+
+
+def _whole(value: object) -> object:
+    """Return 60 for 60.0, which is the same number to JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class RequestModel(BaseModel):
@@ -43,7 +52,7 @@ class Submit(RequestModel):
     """Ids of the word lists to judge by; without it the tenant's default lists do."""
     lane: Lane | None = None
     """The lane to run in; without it `ocr` for images and `text` for texts."""
-    ttl_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
+    ttl_seconds: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
     """The task expires if it is not started within this time."""
 
 
@@ -63,10 +72,18 @@ class SubmitImage(Submit):
     """What the file is called, for people."""
 
 
+def _without_null(schema: dict[str, Any]) -> None:
+    """Take null out of a schema's fields: a form cannot say it, and generated clients would send the word None."""
+    for field in schema["properties"].values():
+        choices = field.pop("anyOf", [])
+        field.update(next((choice for choice in choices if choice.get("type") != "null"), {}))
+        field.pop("default", None)
+
+
 class ImageForm(Submit):
     """An image to be read, as a form; every field but the file is text."""
 
-    model_config = ConfigDict(strict=False)
+    model_config = ConfigDict(strict=False, json_schema_extra=_without_null)
 
     image: bytes
     """The image file, as a part with a file name."""
@@ -76,14 +93,14 @@ class TextLine(SubmitText):
     """A line of a batch: a text."""
 
     kind: Literal["text"]
-    idempotency_key: IdempotencyKey | None = None
+    idempotency_key: Annotated[IdempotencyKey | None, Field(description=_KEY_WORDS)] = None
 
 
 class ImageLine(SubmitImage):
     """A line of a batch: an image."""
 
     kind: Literal["image"]
-    idempotency_key: IdempotencyKey | None = None
+    idempotency_key: Annotated[IdempotencyKey | None, Field(description=_KEY_WORDS)] = None
 
 
 class BatchLine(RootModel[Annotated[TextLine | ImageLine, Field(discriminator="kind")]]):
@@ -97,7 +114,7 @@ class WordEntry(RequestModel):
     """The word, or a phrase; width, case and the like are folded when it is matched."""
     category: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")] = "default"
     """What kind of word it is."""
-    level: Annotated[int, Field(ge=1, le=100)] = 1
+    level: Annotated[Whole, Field(ge=1, le=100)] = 1
     """How grave it is; a task's result shows the highest."""
 
 

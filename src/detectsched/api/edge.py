@@ -90,7 +90,7 @@ class Edge:
                 await self._answer(scope, error)(scope, receive, send_with_id)
             finally:
                 # The template of the route, not the path: one series per route, not one per task.
-                route = getattr(scope.get("route"), "path", "unmatched")
+                route = getattr(scope.get("route"), "path_format", "unmatched")
                 self._metrics.count_request(route, scope["method"], status, monotonic() - began)
 
 

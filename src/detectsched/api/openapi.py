@@ -20,6 +20,7 @@ from detectsched.api.bodies import BatchLine, ImageForm, PublishWordList, Submit
 from detectsched.api.problems import MEDIA_TYPE, Problem
 
 NDJSON: Final = "application/x-ndjson"
+BYTES: Final = "application/octet-stream"
 
 _BODIES: Final[tuple[type[BaseModel], ...]] = (SubmitText, SubmitImage, ImageForm, BatchLine, PublishWordList)
 _COMPONENTS: Final = "#/components/schemas/{model}"
@@ -99,13 +100,16 @@ def body(**content: str) -> dict[str, Any]:
 
 
 def lines_body() -> dict[str, Any]:
-    """Return the documentation of an NDJSON body, which OpenAPI 3.1 can only call a string."""
-    description = "One `BatchLine` per line, as JSON."
+    """Return the documentation of an NDJSON body: bytes to OpenAPI 3.1.
+
+    As ``application/x-ndjson`` generated clients leave the operation out, or send the whole as one JSON string.
+    """
+    description = "One `BatchLine` per line, as JSON; rather said as `application/x-ndjson` where you can."
     return {
         "requestBody": {
             "required": True,
             "description": description,
-            "content": {NDJSON: {"schema": {"type": "string", "description": description}}},
+            "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
         }
     }
 

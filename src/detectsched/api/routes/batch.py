@@ -12,7 +12,7 @@ from detectsched.api.auth import Submitter
 from detectsched.api.bodies import BatchLine, ImageLine, media_type_of, parse_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.intake import Intake, Submission
-from detectsched.api.openapi import NDJSON, lines_body, problems
+from detectsched.api.openapi import BYTES, NDJSON, lines_body, problems
 from detectsched.api.problems import instance_of
 from detectsched.api.schemas import BatchOutcome, LineOutcome
 from detectsched.api.submission import Receipt
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/tasks", tags=["submissions"])
 _CHUNK: Final = 200
 """Lines accepted together; between chunks the single requests of others get their turn."""
 
-_MEDIA_TYPES: Final = frozenset({NDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+_MEDIA_TYPES: Final = frozenset({NDJSON, BYTES, "application/ndjson", "application/jsonl"})
 
 _Line: TypeAlias = tuple[int, bytes]
 

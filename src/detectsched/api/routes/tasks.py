@@ -77,7 +77,7 @@ async def list_tasks(context: Context, caller: Reader, query: Annotated[TaskQuer
     )
 
 
-@router.get("/{task_id}", responses=problems(404))
+@router.get("/{task_id:uuid}", responses=problems(404))
 async def get_task(
     task_id: UUID,
     context: Context,
@@ -106,7 +106,7 @@ async def get_task(
     return detail(view)
 
 
-@router.delete("/{task_id}", responses=_STOPPING | problems(404, 409))
+@router.delete("/{task_id:uuid}", responses=_STOPPING | problems(404, 409))
 async def cancel_task(task_id: UUID, response: Response, context: Context, caller: Submitter) -> Cancellation:
     """Cancel a task: one that waits at once (200), one that runs as soon as its runner has stopped it (202)."""
     state = await transitions.cancel(context.ledger, caller.tenant, task_id)
