@@ -60,7 +60,7 @@ class Rig:
         """Give Redis a new, empty life."""
         token = await self.queue.rebuild.begin()
         assert token is not None
-        await self.queue.rebuild.wipe(self.settings.lanes)
+        await self.queue.rebuild.wipe(token, self.settings.lanes)
         await self.queue.rebuild.open(token)
         await self.queue.join()
 

@@ -155,12 +155,12 @@ async def test_lost_data_closes_the_gate(bench: Bench, settings: Settings) -> No
     await bench.clients.commands.set(bench.queue.keys.generation, stranger)
     with pytest.raises(GenerationLost):
         await bench.serve(1)
-    assert await bench.queue.rebuild.is_needed(check_policy=False)
     again = Queue(bench.clients, settings, now_ms=bench.time)
+    assert await again.rebuild.is_needed(settings.lanes, check_policy=False)
     token = await again.rebuild.begin()
     assert token is not None
     assert await again.rebuild.begin() is None
-    await again.rebuild.wipe(("ocr", "text"))
+    await again.rebuild.wipe(token, settings.lanes)
     await again.rebuilding(token).enqueue([Placement(task)])
     await again.rebuild.open(token)
     # The old queue joins the new life by itself.

@@ -110,7 +110,7 @@ class Bench:
         bench = cls(Queue(clients, settings, now_ms=time), clients, time)
         token = await bench.queue.rebuild.begin()
         assert token is not None
-        await bench.queue.rebuild.wipe(settings.lanes)
+        await bench.queue.rebuild.wipe(token, settings.lanes)
         await bench.queue.rebuild.open(token)
         await bench.queue.join()
         return bench

@@ -33,7 +33,7 @@ class Rebuilder(Loop):
 
     async def run_once(self) -> int | None:
         """Rebuild if that is needed; return how many tasks were queued, None if nothing was to be done."""
-        needed = await self._queue.rebuild.is_needed(check_policy=self._check_policy)
+        needed = await self._queue.rebuild.is_needed(self._settings.lanes, check_policy=self._check_policy)
         self._check_policy = False
         return await self._rebuild() if needed else None
 
@@ -43,7 +43,7 @@ class Rebuilder(Loop):
             return None
         began = monotonic()
         log.warning("rebuilding the queues from PostgreSQL")
-        removed = await self._queue.rebuild.wipe(self._settings.lanes)
+        removed = await self._queue.rebuild.wipe(token, self._settings.lanes)
         queued = await self._requeue(token)
         await self._queue.rebuild.open(token)
         seconds = round(monotonic() - began, 3)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool
@@ -18,28 +20,37 @@ from redis.asyncio import Redis as _Redis
 from redis.asyncio.connection import AbstractConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff, NoBackoff
+from redis.exceptions import ClusterDownError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from detectsched.errors import ConfigurationError, StoreUnavailable
+from detectsched.errors import ConfigurationError, GenerationLost, StoreUnavailable
 from detectsched.settings import RedisSettings
 
 Redis: TypeAlias = Any
 """A redis.asyncio client. Its own types say `bytes | str` for every answer; ours always answers bytes."""
 
 _BLOCK_MARGIN_SECONDS: Final = 3.0
-_TEMPORARY: Final = (
-    "LOADING",
-    "MASTERDOWN",
-    "READONLY",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "OOM",
-    "MISCONF",
-    "BUSY ",
-    "NOREPLICAS",
-)
+_TEMPORARY: Final = re.compile(r"(?:^|caused error: \(.)(?:BUSY|MISCONF|NOREPLICAS|UNBLOCKED) ")
+"""What the server says while it cannot serve, where redis-py has no class for it; a pipeline quotes it."""
+
+_NO_GROUP: Final = re.compile(r"(?:^|caused error: \(.)NOGROUP ")
+
+_MEANT_FOR: Final[ContextVar[str | None]] = ContextVar("run id of the server that is meant", default=None)
+
+
+class ServerChanged(RedisError):
+    """Another server answers than the one that was meant."""
+
+
+@contextmanager
+def meant_for(run_id: str) -> Iterator[None]:
+    """Say nothing to another server than this one: a connection that has to be made for it fails there."""
+    token = _MEANT_FOR.set(run_id)
+    try:
+        yield
+    finally:
+        _MEANT_FOR.reset(token)
 
 
 class ServerWatch:
@@ -49,7 +60,11 @@ class ServerWatch:
         self.run_id: str | None = None
 
     async def on_connect(self, connection: AbstractConnection) -> None:
-        """Greet the server as usual, then ask who it is."""
+        """Greet the server as usual, then ask who it is.
+
+        Raises:
+            ServerChanged: what is about to be said was meant for another one.
+        """
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         answer: Any = await connection.read_response()
@@ -57,6 +72,8 @@ class ServerWatch:
         for line in text.splitlines():
             if line.startswith("run_id:"):
                 self.run_id = line.partition(":")[2].strip()
+        if _MEANT_FOR.get() not in {None, self.run_id}:
+            raise ServerChanged("another server answers now")
 
 
 class RedisClients:
@@ -100,15 +117,24 @@ class RedisClients:
 
 @asynccontextmanager
 async def translated(timeout_seconds: float | None = None) -> AsyncIterator[None]:
-    """Turn whatever says "Redis is away" into `StoreUnavailable`; with a time-out of our own around blocking calls."""
+    """Turn whatever says "Redis is away" into `StoreUnavailable`; with a time-out of our own around blocking calls.
+
+    Raises:
+        GenerationLost: a stream or its group is missing: part of the data is lost.
+        StoreUnavailable: for now there is no (writable) server, no memory or no connection.
+    """
     limit = None if timeout_seconds is None else timeout_seconds + _BLOCK_MARGIN_SECONDS
     try:
         async with asyncio.timeout(limit):
             yield
-    except (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError) as error:
+    except (RedisConnectionError, RedisTimeoutError, ServerChanged, TimeoutError, OSError) as error:
         raise StoreUnavailable(f"Redis is not reachable: {error}") from error
+    except (ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError) as error:
+        raise StoreUnavailable(f"Redis cannot serve now: {error}") from error
     except ResponseError as error:
-        if str(error).startswith(_TEMPORARY):
+        if _NO_GROUP.search(str(error)):
+            raise GenerationLost("a stream of the queues is missing; they are rebuilt in a moment") from error
+        if _TEMPORARY.search(str(error)):
             raise StoreUnavailable(f"Redis cannot serve now: {error}") from error
         raise
     except RedisError as error:

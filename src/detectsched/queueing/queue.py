@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 from uuid import UUID
 
-from redis.exceptions import ResponseError
-
 from detectsched.errors import GenerationLost
 from detectsched.queueing import scripts
 from detectsched.queueing.calls import (
@@ -30,9 +28,9 @@ from detectsched.queueing.calls import (
     Withdrawn,
     subject_of,
 )
-from detectsched.queueing.connection import RedisClients, translated
+from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import DEFERRED, GROUP, Keys
-from detectsched.queueing.rebuild import Rebuild
+from detectsched.queueing.rebuild import Rebuild, run_id_of
 from detectsched.queueing.registry import Registry, WorkerRecord
 from detectsched.settings import Settings
 from detectsched.task import Delivery
@@ -88,7 +86,7 @@ class Queue:
         async with translated():
             raw = await self._redis.get(self.keys.generation)
         told = raw.decode() if raw else None
-        if told is None or told.partition("@")[2] != self._clients.watch.run_id:
+        if told is None or run_id_of(told) != self._clients.watch.run_id:
             self.generation = None
             raise GenerationLost(_CLOSED)
         self.generation = told
@@ -107,7 +105,10 @@ class Queue:
 
         async def call(name: str, arguments: list[str | int | float]) -> list[bytes]:
             async with translated():
-                answer = await scripts.run(self._redis, name, self.keys.generation, [f"rebuild:{token}", *arguments])
+                with meant_for(run_id_of(token)):
+                    answer = await scripts.run(
+                        self._redis, name, self.keys.generation, [f"rebuild:{token}", *arguments]
+                    )
             if answer[:1] == [b"LOST"]:
                 raise GenerationLost("the rebuild was lost to another process")
             return answer
@@ -123,10 +124,12 @@ class Queue:
     async def _call(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
         for _ in range(2):
             told = self.generation
-            if told is None or told.partition("@")[2] != self._clients.watch.run_id:
+            if told is None or run_id_of(told) != self._clients.watch.run_id:
                 told = await self.join()
             async with translated():
-                answer = await scripts.run(self._redis, name, self.keys.generation, [told, *arguments])
+                # An old snapshot on another server carries a valid marker: nothing may be said to it in good faith.
+                with meant_for(run_id_of(told)):
+                    answer = await scripts.run(self._redis, name, self.keys.generation, [told, *arguments])
             if answer[:1] != [b"LOST"]:
                 return answer
             # Another life may be complete already; every script is idempotent, so it is simply said again to that one.
@@ -147,15 +150,10 @@ class Queue:
         self, lane: str, consumer: str, start: str, count: int, block_seconds: float | None
     ) -> list[Delivery]:
         block = None if block_seconds is None else max(1, round(block_seconds * 1000))
-        try:
-            async with translated(block_seconds or 0.0):
-                answer = await self._clients.blocking.xreadgroup(
-                    GROUP, consumer, {self.keys.stream(lane): start}, count=count, block=block
-                )
-        except ResponseError as error:
-            if str(error).startswith("NOGROUP"):
-                raise GenerationLost(_CLOSED) from error
-            raise
+        async with translated(block_seconds or 0.0):
+            answer = await self._clients.blocking.xreadgroup(
+                GROUP, consumer, {self.keys.stream(lane): start}, count=count, block=block
+            )
         deliveries = []
         for _, entries in answer or []:
             for entry_id, entry_fields in entries:

@@ -9,44 +9,65 @@ from redis.exceptions import ResponseError
 
 from detectsched.errors import GenerationLost
 from detectsched.queueing import scripts
-from detectsched.queueing.connection import RedisClients, translated
+from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import GROUP, Keys
 from detectsched.settings import Policy
 
 _LOCK_SECONDS: Final = 30
 _SCAN: Final = 1000
-_SPARED: Final = ("generation", "rebuild", "worker:", "workers", "dead_letter")
+_SPARED: Final = ("generation", "rebuild", "scheduler", "worker:", "workers", "dead_letter")
 """Not made from PostgreSQL's open tasks: the lock itself, and what runners write anew at their next heartbeat."""
+
+_LOST: Final = "the rebuild was lost to another process"
+
+
+def run_id_of(told: str) -> str:
+    """Return the run id of the server for which a generation or a rebuild token was made: ``<uuid>@<run id>``."""
+    return told.partition("@")[2]
 
 
 class Rebuild:
-    """Steps of one rebuild; the dispatcher's rebuilder calls them in order: begin, wipe, (enqueue …), open."""
+    """Steps of one rebuild; the dispatcher's rebuilder calls them in order: begin, wipe, (enqueue …), open.
+
+    Every step names the token that `begin` gave, and changes nothing once the lock has passed to somebody else.
+    """
 
     def __init__(self, clients: RedisClients, keys: Keys, policy: Policy) -> None:
         self._clients = clients
         self._redis = clients.commands
         self._keys = keys
         self._policy = policy
+        self._seen = ""
 
-    async def is_needed(self, *, check_policy: bool) -> bool:
-        """Whether the data is missing, from another server's life, or (if asked) scheduled under another policy."""
+    async def is_needed(self, lanes: tuple[str, ...], *, check_policy: bool) -> bool:
+        """Whether data are missing, are from another server's life, or (if asked) scheduled under another policy.
+
+        A lane without its consumer group counts as missing: its stream was evicted, or the lane is new.
+        """
         async with translated():
-            raw, policy = await self._redis.get(self._keys.generation), None
-            if raw:
-                policy = await self._redis.hget(self._keys.named("scheduler"), "policy")
-        if not raw or policy is None:
+            pipe = self._redis.pipeline(transaction=False)
+            pipe.get(self._keys.generation)
+            pipe.hget(self._keys.named("scheduler"), "policy")
+            for lane in lanes:
+                pipe.xinfo_groups(self._keys.stream(lane))
+            raw, policy, *streams = await pipe.execute(raise_on_error=False)
+            for answer in (raw, policy):
+                if isinstance(answer, Exception):
+                    raise answer
+        self._seen = raw.decode() if raw else ""
+        if not raw or policy is None or not all(map(_has_group, streams)):
             return True
-        told, policy_told = raw.decode().partition("@")[2], policy.decode()
-        return bool(told != self._clients.watch.run_id or (check_policy and policy_told != self._policy))
+        foreign = run_id_of(self._seen) != self._clients.watch.run_id
+        return bool(foreign or (check_policy and policy.decode() != self._policy))
 
     async def begin(self) -> str | None:
-        """Take the rebuild lock and close the gate; None when somebody else is rebuilding."""
-        token = uuid4().hex
+        """Take the rebuild lock and close the gate; None when somebody else rebuilds, or has since the last look."""
         async with translated():
-            if not await self._redis.set(self._keys.named("rebuild"), token, nx=True, ex=_LOCK_SECONDS):
-                return None
-            await self._redis.delete(self._keys.generation)
-        return token
+            if self._clients.watch.run_id is None:
+                await self._redis.ping()
+        token = f"{uuid4().hex}@{self._clients.watch.run_id}"
+        [word] = await self._run("begin", token, [self._seen, _LOCK_SECONDS, self._policy.value])
+        return token if word == b"BEGUN" else None
 
     async def extend(self, token: str) -> None:
         """Keep the lock while a long rebuild goes on.
@@ -54,24 +75,24 @@ class Rebuild:
         Raises:
             GenerationLost: the lock is not ours any more.
         """
-        async with translated():
-            key = self._keys.named("rebuild")
-            if await self._redis.get(key) != token.encode() or not await self._redis.expire(key, _LOCK_SECONDS):
-                raise GenerationLost("the rebuild was lost to another process")
+        await self._wipe(token, [])
 
-    async def wipe(self, lanes: tuple[str, ...]) -> int:
-        """Remove everything that is made from PostgreSQL, and make the lanes' streams; return how many keys went."""
+    async def wipe(self, token: str, lanes: tuple[str, ...]) -> int:
+        """Remove everything that is made from PostgreSQL, and make the lanes' streams; return how many keys went.
+
+        Raises:
+            GenerationLost: the lock is not ours any more; nothing that another has rebuilt was removed.
+        """
         removed = 0
         cursor = 0
-        async with translated(60.0):
-            while True:
+        while True:
+            async with translated():
                 cursor, found = await self._redis.scan(cursor, match=_escaped(self._keys.tag) + "*", count=_SCAN)
-                doomed = [key for key in found if not key.decode().removeprefix(self._keys.tag).startswith(_SPARED)]
-                if doomed:
-                    removed += await self._redis.unlink(*doomed)
-                if cursor == 0:
-                    break
-            await self._redis.hset(self._keys.named("scheduler"), "policy", self._policy.value)
+            doomed = [key for key in found if not key.decode().removeprefix(self._keys.tag).startswith(_SPARED)]
+            if doomed:
+                removed += await self._wipe(token, doomed)
+            if cursor == 0:
+                break
         await self.ensure_groups(lanes)
         return removed
 
@@ -88,15 +109,31 @@ class Rebuild:
     async def open(self, token: str) -> str:
         """Write the new generation, last of all, and return it.
 
+        It names the server on which the rebuild began: on any other it says that there is a need.
+
         Raises:
             GenerationLost: the lock is not ours any more.
         """
-        async with translated():
-            generation = f"{uuid4().hex}@{self._clients.watch.run_id}"
-            answer = await scripts.run(self._redis, "open", self._keys.generation, [token, generation])
-        if answer != [b"OPEN"]:
-            raise GenerationLost("the rebuild was lost to another process")
+        generation = f"{uuid4().hex}@{run_id_of(token)}"
+        if await self._run("open", token, [generation]) != [b"OPEN"]:
+            raise GenerationLost(_LOST)
         return generation
+
+    async def _wipe(self, token: str, doomed: list[bytes]) -> int:
+        answer = await self._run("wipe", token, [_LOCK_SECONDS, *doomed])
+        if answer[0] == b"LOST":
+            raise GenerationLost(_LOST)
+        return int(answer[1])
+
+    async def _run(self, name: str, token: str, arguments: list[str | int | float | bytes]) -> list[bytes]:
+        async with translated():
+            with meant_for(run_id_of(token)):
+                return await scripts.run(self._redis, name, self._keys.generation, [token, *arguments])
+
+
+def _has_group(groups: object) -> bool:
+    """Whether the answer to XINFO GROUPS names our group; without a stream it is an error."""
+    return isinstance(groups, list) and any(group["name"] == GROUP.encode() for group in groups)
 
 
 def _escaped(text: str) -> str:

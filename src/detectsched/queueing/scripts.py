@@ -22,6 +22,7 @@ _LUA: Final = files("detectsched.queueing") / "lua"
 
 NAMES: Final = (
     "admit",
+    "begin",
     "complete",
     "dispatch",
     "enqueue",
@@ -31,6 +32,7 @@ NAMES: Final = (
     "release",
     "renew",
     "settle",
+    "wipe",
     "withdraw",
 )
 
@@ -80,7 +82,7 @@ def load(name: str) -> Script:
     return Script(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-async def run(redis: Redis, name: str, key: str, arguments: list[str | int | float]) -> list[bytes]:
+async def run(redis: Redis, name: str, key: str, arguments: list[str | int | float | bytes]) -> list[bytes]:
     """Run a script; the server is given its source when it does not know the hash (after SCRIPT FLUSH or a restart)."""
     script = load(name)
     try:

@@ -1,0 +1,19 @@
+-- Take the rebuild lock and close the gate, if the data still live the life in which the need was found: a rebuilder that
+-- comes late must not close the gate that another has opened meanwhile.
+-- KEYS[1] generation
+-- ARGV[1] rebuild token
+-- ARGV[2] the generation as it was when the need was found ('' for none)
+-- ARGV[3] lock_seconds
+-- ARGV[4] policy that everything will be scheduled under
+-- Answers: {'BEGUN'} | {'HELD'} (somebody else rebuilds) | {'CHANGED'} (somebody else has rebuilt).
+-- @include keys
+
+local P = prefix_of(KEYS[1])
+local holder = redis.call('GET', P .. 'rebuild')
+if holder == ARGV[1] then return {'BEGUN'} end
+if holder then return {'HELD'} end
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then return {'CHANGED'} end
+redis.call('SET', P .. 'rebuild', ARGV[1], 'EX', ARGV[3])
+redis.call('DEL', KEYS[1])
+redis.call('HSET', P .. 'scheduler', 'policy', ARGV[4])
+return {'BEGUN'}
