@@ -9,6 +9,9 @@ from typing import Protocol
 from uuid import UUID
 
 from detectsched.task import Delivery, QueuedTask, QueueId
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
 
 
 class Call(Protocol):
@@ -250,6 +253,13 @@ class Scripts:
             flat += [str(task_id), delivery]
         return [Renewed(word.decode()) for word in await self._call("renew", flat)]
 
+    async def mine(self, lane: str, consumer: str, *, limit: int) -> list[Delivery]:
+        """Return what is pending in a runner's name in a lane."""
+        answer = await self._call("mine", [lane, consumer, limit])
+        entries = (answer[i : i + 3] for i in range(1, len(answer), 3))
+        found = [delivery_of(lane, entry_id, task_id, number) for entry_id, task_id, number in entries]
+        return [delivery for delivery in found if delivery is not None]
+
     async def reclaim(self, lane: str, reaper: str, *, lease_seconds: float, limit: int) -> list[Delivery]:
         """Take over deliveries of a lane whose owners have been silent for a lease."""
         answer = await self._call("reclaim", [lane, reaper, round(lease_seconds * 1000), limit])
@@ -269,6 +279,18 @@ class Scripts:
         """Take tasks out of the queues that PostgreSQL has ended, or is asked to end."""
         answer = await self._call("withdraw", [self._now(), self._meta_ttl, *map(str, task_ids)])
         return [Withdrawn(word.decode()) for word in answer]
+
+
+def delivery_of(lane: str, entry_id: bytes, task_id: bytes | None, number: bytes | None) -> Delivery | None:
+    """Return the delivery that a stream entry stands for; None, and a line in the log, if it stands for none.
+
+    Nothing of ours writes such an entry, and no reader may die of it; the reaper removes it after its lease.
+    """
+    try:
+        return Delivery(UUID((task_id or b"").decode()), int(number or b""), lane, entry_id.decode())
+    except ValueError:
+        log.warning("malformed stream entry ignored", lane=lane, entry=entry_id, task=task_id, delivery=number)
+        return None
 
 
 def _deliveries(lane: str, flat: Sequence[bytes]) -> list[Delivery]:

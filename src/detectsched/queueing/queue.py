@@ -26,6 +26,7 @@ from detectsched.queueing.calls import (
     Turns,
     Verdict,
     Withdrawn,
+    delivery_of,
     subject_of,
 )
 from detectsched.queueing.connection import RedisClients, meant_for, translated
@@ -140,27 +141,21 @@ class Queue:
 
     async def read(self, lane: str, consumer: str, *, count: int, block_seconds: float) -> list[Delivery]:
         """Fetch up to ``count`` new deliveries of a lane, waiting at most ``block_seconds`` for the first."""
-        return await self._read(lane, consumer, ">", count, block_seconds)
+        async with translated(block_seconds):
+            answer = await self._clients.blocking.xreadgroup(
+                GROUP,
+                consumer,
+                {self.keys.stream(lane): ">"},
+                count=count,
+                block=max(1, round(block_seconds * 1000)),
+            )
+        entries = [entry for _, found in answer or [] for entry in found]
+        deliveries = [delivery_of(lane, entry_id, told.get(b"t"), told.get(b"d")) for entry_id, told in entries]
+        return [delivery for delivery in deliveries if delivery is not None]
 
     async def read_own(self, lane: str, consumer: str, *, count: int = 1000) -> list[Delivery]:
         """Return what is pending in this consumer's name: after a lost reply, deliveries it never saw."""
-        return await self._read(lane, consumer, "0", count, None)
-
-    async def _read(
-        self, lane: str, consumer: str, start: str, count: int, block_seconds: float | None
-    ) -> list[Delivery]:
-        block = None if block_seconds is None else max(1, round(block_seconds * 1000))
-        async with translated(block_seconds or 0.0):
-            answer = await self._clients.blocking.xreadgroup(
-                GROUP, consumer, {self.keys.stream(lane): start}, count=count, block=block
-            )
-        deliveries = []
-        for _, entries in answer or []:
-            for entry_id, entry_fields in entries:
-                if entry_fields and b"t" in entry_fields and b"d" in entry_fields:
-                    task_id, number = UUID(entry_fields[b"t"].decode()), int(entry_fields[b"d"])
-                    deliveries.append(Delivery(task_id, number, lane, entry_id.decode()))
-        return deliveries
+        return await self.scripts.mine(lane, consumer, limit=count)
 
     # Waiting --------------------------------------------------------------------------------------------------------
 
@@ -172,7 +167,7 @@ class Queue:
     async def hints(self, channel: str) -> AsyncIterator[UUID | None]:
         """Yield task ids announced on ``done`` or ``cancel``; None each second in which nothing was.
 
-        Pub/sub loses messages: whoever uses this also looks for himself now and then.
+        Pub/sub loses messages: whoever uses this also looks for himself now and then. What is no task id is None too.
         """
         async with translated():
             pubsub = self._clients.blocking.pubsub(ignore_subscribe_messages=True)
@@ -181,7 +176,7 @@ class Queue:
             while True:
                 async with translated(1.0):
                     message = await pubsub.get_message(timeout=1.0)
-                yield UUID(message["data"].decode()) if message else None
+                yield _task_id(message["data"]) if message else None
         finally:
             await pubsub.aclose()
 
@@ -243,3 +238,10 @@ class Queue:
             pipe.lpush(self.keys.named("dead_letter"), *documents)
             pipe.ltrim(self.keys.named("dead_letter"), 0, keep - 1)
             await pipe.execute()
+
+
+def _task_id(told: bytes) -> UUID | None:
+    try:
+        return UUID(told.decode())
+    except ValueError:
+        return None

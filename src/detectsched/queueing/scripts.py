@@ -26,6 +26,7 @@ NAMES: Final = (
     "complete",
     "dispatch",
     "enqueue",
+    "mine",
     "open",
     "promote",
     "reclaim",

@@ -51,14 +51,15 @@ class Completer:
     async def persist(self, job: Job, ending: Ending) -> bool | None:
         """Write how a try ended, again and again while PostgreSQL is away and the lease lives.
 
-        Returns False when the write was fenced off, None when the lease was lost before it could be written.
+        Returns False when the write was fenced off, None when it was given up, since the lease is lost or the grace of
+        a stopping runner is over: the task then returns by its lease.
         """
         while True:
             try:
                 return await self._ends.submit(ending)
             except StoreUnavailable as error:
                 log.warning("cannot persist yet", task=str(ending.task_id), error=error.detail)
-            if job.stop is Stop.LEASE_LOST:
+            if job.stop in {Stop.LEASE_LOST, Stop.SHUTDOWN}:
                 return None
             await asyncio.sleep(_RETRY_SECONDS)
 

@@ -81,7 +81,16 @@ def runner_services(
     )
     heartbeat.health, heartbeat.desk = health, desk
     readers = [
-        LaneReader(queue, desk, lane=lane, consumer=identity.consumer, slots=count, may_fetch=health.may_fetch)
+        LaneReader(
+            queue,
+            desk,
+            lane=lane,
+            consumer=identity.consumer,
+            slots=count,
+            may_fetch=health.may_fetch,
+            # Redis may have forgotten this runner too: nobody hands out work until it has reported itself again.
+            on_return=heartbeat.wake,
+        )
         for lane, count in slots.items()
     ]
     engines: list[Service] = [] if pool is None else [pool]

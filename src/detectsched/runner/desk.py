@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from detectsched.clock import monotonic
@@ -14,6 +15,8 @@ from detectsched.task import Delivery
 from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
+
+_STRENGTH: Final = {reason: strength for strength, reason in enumerate(Stop)}
 
 
 @dataclass(eq=False)
@@ -26,11 +29,15 @@ class Job:
     examining: asyncio.Task[object] | None = None
 
     def interrupt(self, reason: Stop) -> None:
-        """Stop the examination, for this reason; what is being written is not interrupted."""
-        if self.stop is None:
+        """Stop the examination, for this reason; what is being written is not interrupted.
+
+        A stronger reason takes the place of a weaker one, for whoever still tries to write.
+        """
+        first = self.stop is None
+        if self.stop is None or _STRENGTH[reason] > _STRENGTH[self.stop]:
             self.stop = reason
-            if self.examining is not None:
-                self.examining.cancel()
+        if first and self.examining is not None:
+            self.examining.cancel()
 
 
 class Desk(Service):
@@ -49,7 +56,15 @@ class Desk(Service):
         return "desk"
 
     def take(self, delivery: Delivery) -> None:
-        """Begin to work on a delivery."""
+        """Begin to work on a delivery, unless it is in hand already; an older one of the same task is lost by it.
+
+        The same delivery comes twice when Redis lost its data and was rebuilt in between.
+        """
+        for other in self._jobs.values():
+            if other.delivery.task_id == delivery.task_id:
+                if other.delivery.number >= delivery.number:
+                    return
+                other.interrupt(Stop.LEASE_LOST)
         job = Job(delivery)
         task = asyncio.create_task(self._work(job), name=f"job:{delivery.task_id}")
         self._jobs[task] = job
@@ -69,10 +84,6 @@ class Desk(Service):
     def in_hand(self, lane: str) -> int:
         """Return how many deliveries of a lane are in hand."""
         return sum(job.delivery.lane == lane for job in self._jobs.values())
-
-    def holds(self, task_id: UUID) -> bool:
-        """Whether a task is in hand."""
-        return any(job.delivery.task_id == task_id for job in self._jobs.values())
 
     def interrupt(self, task_id: UUID, reason: Stop) -> None:
         """Stop working on a task, if it is in hand."""

@@ -32,7 +32,7 @@ class Verdict(StrEnum):
 
 
 class Stop(StrEnum):
-    """Why a try was interrupted from outside."""
+    """Why a try was interrupted from outside; from the weakest reason to the strongest."""
 
     CANCEL = "cancel"
     """The tenant asked for it."""

@@ -14,10 +14,18 @@ _BLOCK_SECONDS: Final = 1.0
 
 
 class LaneReader(Loop):
-    """Blocks on the lane's stream while it has room."""
+    """Blocks on the lane's stream while it has room; ``on_return`` is called when Redis can be reached again."""
 
     def __init__(
-        self, queue: Queue, desk: Desk, *, lane: str, consumer: str, slots: int, may_fetch: Callable[[], bool]
+        self,
+        queue: Queue,
+        desk: Desk,
+        *,
+        lane: str,
+        consumer: str,
+        slots: int,
+        may_fetch: Callable[[], bool],
+        on_return: Callable[[], None],
     ) -> None:
         super().__init__(0.0)
         self._queue = queue
@@ -26,6 +34,7 @@ class LaneReader(Loop):
         self._consumer = consumer
         self._slots = slots
         self._may_fetch = may_fetch
+        self._on_return = on_return
         self._reply_lost = True
 
     @property
@@ -43,9 +52,9 @@ class LaneReader(Loop):
             if self._reply_lost:
                 await self._take_unseen()
                 room = self._slots - self._desk.in_hand(self._lane)
-            deliveries = await self._queue.read(
-                self._lane, self._consumer, count=max(1, room), block_seconds=_BLOCK_SECONDS
-            )
+                if room <= 0:
+                    return 0
+            deliveries = await self._queue.read(self._lane, self._consumer, count=room, block_seconds=_BLOCK_SECONDS)
         except StoreUnavailable:
             self._reply_lost = True
             raise
@@ -54,11 +63,14 @@ class LaneReader(Loop):
         return len(deliveries)
 
     async def _take_unseen(self) -> None:
-        # A reply that was lost on its way may have put deliveries in our name that we never saw.
+        # A reply that was lost on its way may have put deliveries in our name that we never saw. What was in hand when
+        # we asked is not unseen, though it may have ended, and left Redis, before the answer came.
+        seen = {job.delivery.task_id for job in self._desk.jobs()}
         for delivery in await self._queue.read_own(self._lane, self._consumer):
-            if not self._desk.holds(delivery.task_id):
+            if delivery.task_id not in seen:
                 self._desk.take(delivery)
         self._reply_lost = False
+        self._on_return()
 
     async def pause(self) -> None:
         """Do not wait: reading blocks by itself."""

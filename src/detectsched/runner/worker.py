@@ -88,7 +88,8 @@ class Worker:
             return
         written = await self._completer.persist(job, ending_of(started, outcome, detection))
         if not written:
-            log.warning("write fenced off", task=str(delivery.task_id), fence=started.fence)
+            event = "write fenced off" if written is False else "not written, left to the lease"
+            log.warning(event, task=str(delivery.task_id), fence=started.fence)
             return
         if outcome.verdict in {Verdict.RETRY, Verdict.GIVEN_BACK}:
             refund = outcome.verdict is Verdict.GIVEN_BACK
