@@ -67,6 +67,20 @@ async def test_a_silent_owner_loses_its_delivery(bench: Bench) -> None:
     assert await bench.serve(1) == [task.id]
 
 
+async def test_an_overdue_delivery_is_found_behind_thousands_that_are_renewed(bench: Bench) -> None:
+    """However many older deliveries are alive, one sweep finds the one whose owner fell silent."""
+    tasks = [device_task(1, bench.time) for _ in range(2500)]
+    await bench.enqueue(*tasks)
+    while len(bench.owners) < len(tasks):
+        await bench.serve(200)
+    stream, last = bench.queue.keys.stream("text"), tasks[-1].id
+    [(entry, _)] = await bench.clients.commands.xrevrange(stream, count=1)
+    await bench.clients.commands.xclaim(stream, "runners", "dead:1:a", 0, [entry], idle=61_000, justid=True)
+    [lost] = await bench.queue.scripts.reclaim("text", "reaper:a", lease_seconds=60, limit=100)
+    assert (lost.task_id, lost.number) == (last, 1)
+    assert len(await bench.queue.scripts.reclaim("text", "reaper:a", lease_seconds=0, limit=100)) == 100
+
+
 async def test_withdrawn_tasks_are_skipped(bench: Bench) -> None:
     """What was withdrawn is never served, wherever in the queue it stood, and no counter counts it."""
     tasks = [device_task(1, bench.time) for _ in range(5)]

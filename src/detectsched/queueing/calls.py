@@ -261,9 +261,19 @@ class Scripts:
         return [delivery for delivery in found if delivery is not None]
 
     async def reclaim(self, lane: str, reaper: str, *, lease_seconds: float, limit: int) -> list[Delivery]:
-        """Take over deliveries of a lane whose owners have been silent for a lease."""
-        answer = await self._call("reclaim", [lane, reaper, round(lease_seconds * 1000), limit])
-        return _deliveries(lane, answer[1:])
+        """Take over deliveries of a lane whose owners have been silent for a lease.
+
+        Fewer than ``limit`` are all that there are; what one script call finds is taken whole, even a little beyond it.
+        """
+        lost: list[Delivery] = []
+        cursor = "0-0"
+        while len(lost) < limit:
+            answer = await self._call("reclaim", [lane, reaper, round(lease_seconds * 1000), limit, cursor])
+            cursor = answer[1].decode()
+            lost += _deliveries(lane, answer[2:])
+            if cursor == "0-0":
+                break
+        return lost
 
     async def promote(self, *, lease_seconds: float, limit: int) -> Promoted:
         """Bring back delayed tasks and backed-off queues that are due."""

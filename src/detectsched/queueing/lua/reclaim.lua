@@ -7,7 +7,10 @@
 -- ARGV[3] reaper's consumer name
 -- ARGV[4] lease_ms
 -- ARGV[5] max_tasks
--- Answers: {'LOST'}, or {'OK', id, delivery, id, delivery, …}; an entry that no task belongs to is removed.
+-- ARGV[6] cursor: where to go on, '0-0' to begin. XAUTOCLAIM looks at ten entries for each that it may take, so that the
+--   overdue ones behind many that are renewed are found only by going on.
+-- Answers: {'LOST'}, or {'OK', cursor ('0-0': all have been looked at), id, delivery, id, delivery, …}; an entry that no
+--   task belongs to is removed.
 -- @include keys
 -- @include guard
 
@@ -15,9 +18,9 @@ local P = prefix_of(KEYS[1])
 local lost = guard(P, ARGV[1])
 if lost then return {lost} end
 local stream = P .. 'stream:' .. ARGV[2]
-local answers = {'OK'}
-if redis.call('EXISTS', stream) == 0 then return answers end
-local claimed = redis.call('XAUTOCLAIM', stream, GROUP, ARGV[3], ARGV[4], '0-0', 'COUNT', ARGV[5])
+if redis.call('EXISTS', stream) == 0 then return {'OK', '0-0'} end
+local claimed = redis.call('XAUTOCLAIM', stream, GROUP, ARGV[3], ARGV[4], ARGV[6], 'COUNT', ARGV[5])
+local answers = {'OK', claimed[1]}
 for _, entry in ipairs(claimed[2]) do
   local fields = {}
   for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
