@@ -115,6 +115,11 @@ WHERE t.state IN ('queued', 'running') AND t.sequence > $1
 ORDER BY t.sequence LIMIT $3
 """
 
+_OPEN_AMONG: Final = f"""
+SELECT {_FACTS} FROM task t {_ENTITLED}
+WHERE t.id = ANY ($1::uuid[]) AND t.state IN ('queued', 'running') ORDER BY t.sequence
+"""
+
 
 async def accept(ledger: Ledger, tasks: Sequence[NewTask]) -> list[AcceptedTask]:
     """Commit rows for many tasks at once, in the order given; a known Idempotency-Key yields its earlier task.
@@ -148,6 +153,13 @@ async def open_since(ledger: Ledger, *, after: int, older_than_seconds: float, l
     """Return open tasks that nothing has happened to for a while, by sequence, beginning after the one given."""
     async with ledger.connection() as connection:
         rows = await connection.fetch(_OPEN_SINCE, after, older_than_seconds, limit)
+    return [_accepted(row, is_new=False) for row in rows]
+
+
+async def open_among(ledger: Ledger, task_ids: Sequence[UUID]) -> list[AcceptedTask]:
+    """Return those of the given tasks that are not terminal, by sequence."""
+    async with ledger.connection() as connection:
+        rows = await connection.fetch(_OPEN_AMONG, list(task_ids))
     return [_accepted(row, is_new=False) for row in rows]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from detectsched.db.accept import open_since
+from detectsched.db.accept import open_among, open_since
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.placing import placement_of
 from detectsched.lifecycle import Loop
@@ -36,15 +36,13 @@ class Reconciler(Loop):
         """Look at one page; return how many tasks had to be queued."""
         rows = await open_since(self._ledger, after=self._after, older_than_seconds=self._patience, limit=_PAGE)
         self._after = rows[-1].task.sequence if len(rows) == _PAGE else 0
-        if not rows:
-            return 0
-        unknown = set(await self._queue.unknown([row.task.id for row in rows]))
-        if not unknown:
+        unknown = await self._queue.unknown([row.task.id for row in rows])
+        # Redis rightly does not know a task that has ended since it was read; held as running it would block its object
+        # for a lease. One that is open still, after Redis did not know it, is lost.
+        lost = await open_among(self._ledger, unknown) if unknown else []
+        if not lost:
             return 0
         now_ms = await self._queue.now_ms()
-        # A task that has ended since it was read is queued in vain: its start is refused and it is forgotten again.
-        await self._queue.scripts.enqueue(
-            [placement_of(row, self._settings, now_ms=now_ms) for row in rows if row.task.id in unknown]
-        )
-        log.warning("queued tasks that Redis did not know", tasks=len(unknown))
-        return len(unknown)
+        await self._queue.scripts.enqueue([placement_of(row, self._settings, now_ms=now_ms) for row in lost])
+        log.warning("queued tasks that Redis did not know", tasks=len(lost))
+        return len(lost)

@@ -1,0 +1,1 @@
+"""Tests of detectsched.dispatcher on the real servers."""
