@@ -214,6 +214,32 @@ async def test_stopping_fails_the_reads_and_leaves_nothing(start: Start) -> None
     assert await failure_of(pool, "say:x") == "engine_unavailable"
 
 
+async def test_stopping_fails_one_who_waits_for_an_engine_to_restart(start: Start, tmp_path: Path) -> None:
+    """At once, not when the patience for the restart ends."""
+    hold = tmp_path / "hold"
+    hold.touch()
+    pool = await start("--hold", hold)
+    hold.unlink()
+    assert await failure_of(pool, "crash") == "engine_crashed"
+    waiting = asyncio.create_task(failure_of(pool, "say:x"))
+    await wait_until(pool.pids, "another engine is starting")
+    await pool.stop()
+    assert await asyncio.wait_for(waiting, 5) == "engine_unavailable"
+
+
+async def test_waiting_for_a_busy_engine_has_no_limit(start: Start, tmp_path: Path) -> None:
+    """Only waiting for one that does not start has: a long image must not fail the next one."""
+    pool = await start(start_timeout_seconds=2.0)
+    gate = tmp_path / "gate"
+    working = asyncio.create_task(text_of(pool, f"wait_for:{gate}"))
+    waiting = asyncio.create_task(text_of(pool, "say:x"))
+    began = monotonic()
+    await wait_until(lambda: monotonic() - began > 2.2, "the limit for a restart has passed")
+    gate.touch()
+    await working
+    assert await waiting == "x"
+
+
 async def test_a_pool_may_be_started_twice_and_again_after_a_stop(start: Start) -> None:
     """The contract of every service."""
     pool = await start()

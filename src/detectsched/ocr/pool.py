@@ -147,11 +147,11 @@ class EnginePool(Service):
 
     def _give_back(self, process: EngineProcess) -> None:
         worn = self._current.get(process)
-        if worn is None or not process.alive:
+        if worn is None:
             return
         if process.worn:
             worn.set()
-        # A worn engine goes on working until its replacement is there.
+        # A worn engine goes on working until its replacement is there; `_take` passes over a dead one.
         self._free.put_nowait(process)
 
     async def _keep(self, slot: int, process: EngineProcess) -> None:

@@ -1,0 +1,1 @@
+"""PaddleOCR, in an environment of its own (`make test-paddle`)."""
