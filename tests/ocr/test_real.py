@@ -125,7 +125,7 @@ async def test_a_long_screenshot_is_read_completely_in_its_own_coordinates(pool:
 
 
 async def test_a_wide_screenshot_is_read_completely(pool: EnginePool) -> None:
-    """One line of 4,000 pixels over three tiles is one line (RapidOCR alone finds nothing in it)."""
+    """One line of 4,000 pixels over three tiles is one line."""
     text = "".join(f"第{n}段文字内容 word{n} " for n in range(11))
     result = await pool.read(encoded(page([text], width=4000, height=120)))
     assert recall([text], result.lines) == 1.0
