@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from collections.abc import Callable
 
 from PIL import Image
 
-from detectsched.clock import monotonic
 from tests.ocr.drawing import encoded
 
 
@@ -38,12 +38,12 @@ def beginning(value: object) -> str:
     return getattr(value, "__name__", str(value))
 
 
-def quickest(call: Callable[[], object], attempts: int = 4) -> float:
-    """Return the shortest of some runs in seconds: what the code needs, other programs on the machine aside."""
+def quickest(call: Callable[[], object], attempts: int = 3) -> float:
+    """Return the least processor time of some runs in seconds: what the code needs, however busy the machine is."""
     return min(_seconds(call) for _ in range(attempts))
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    started = monotonic()
+    started = time.thread_time()
     call()
-    return monotonic() - started
+    return time.thread_time() - started
