@@ -181,7 +181,7 @@ def _summarise(verdicts: Sequence[Verdict], seconds: float, console: Console) ->
 def _farewell(system: System, log: Path) -> str:
     return (
         f"\nThe system goes on serving at [bold]{system.api_url}[/bold] until Ctrl-C. Look at:\n"
-        f"  {system.api_url}/docs            the API, to try\n"
+        f"  {system.api_url}/openapi.json    the API, described for generators\n"
         f"  {system.api_url}/readyz?verbose  its health\n"
         f"  {system.api_url}/metrics         its figures\n"
         f"  curl -H 'Authorization: Bearer {system.admin_key}' '{system.api_url}/api/tasks?has_hits=true'\n"

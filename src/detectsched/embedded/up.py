@@ -192,7 +192,7 @@ def _system(api_url: str, schema: Schema, stores: Stores, data: Path, fleet: Fle
 
 
 def _greeting(api_url: str, schema: Schema, stores: Stores, data: Path) -> str:
-    lines = [f"detectsched is up at {api_url} (its pages for people: {api_url}/docs); Ctrl-C stops it"]
+    lines = [f"detectsched is up at {api_url} (its description: {api_url}/openapi.json); Ctrl-C stops it"]
     if schema.first.new:
         lines.append(f"admin API key, shown this once and kept in {schema.key_file}: {schema.first.key}")
     elif schema.first.key is not None:
