@@ -83,6 +83,21 @@ NO_JSON = [
 ]
 
 
+async def test_a_name_made_up_by_a_caller_breaks_no_line(client: httpx.AsyncClient) -> None:
+    """Fields, parameters and parts are named as they are when they can be printed, else in escapes; never at length."""
+    made_up = "a\r\n\x1b[31m\u2028b"
+    told = [
+        await client.post("/api/ocr/text", json=text(**{made_up: 1})),
+        await client.get("/api/tasks", params={made_up: "1"}),
+        await client.post("/api/ocr/image", files={"image": ("x.png", png())}, data={"mac": MAC, "\u2028": ["1", "2"]}),
+        await client.post("/api/ocr/text", json=text(**{"x" * 5000: 1})),
+    ]
+    for answer in told:
+        document = problem(answer, 422, "invalid_request")
+        assert document["detail"].isprintable()
+        assert len(answer.text) < 2000
+
+
 async def test_what_is_no_json_is_malformed(client: httpx.AsyncClient, subtests: pytest.Subtests) -> None:
     """400, with where it stops being JSON; JSON that is no object is 422."""
     for body, words in NO_JSON:

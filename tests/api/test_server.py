@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -216,6 +217,13 @@ async def test_an_endless_body_takes_no_memory(rig: Rig, server: ApiServer) -> N
     writer.close()
 
 
+async def test_a_body_declared_too_large_is_not_waited_for(rig: Rig, server: ApiServer) -> None:
+    """The answer comes before a byte of it."""
+    reader, writer = await send_text(rig, server, b"", length=10**12)
+    assert b" 413 " in await asyncio.wait_for(reader.readline(), 10.0)
+    writer.close()
+
+
 async def test_a_whole_image_of_the_greatest_size_is_taken(rig: Rig, client: httpx.AsyncClient) -> None:
     """At the limit, through a real socket, by form."""
     data = png()
@@ -274,6 +282,83 @@ async def send_text(
     writer.write("\r\n".join([*lines, "", ""]).encode() + body)
     await writer.drain()
     return reader, writer
+
+
+# Strangers ------------------------------------------------------------------------------------------------------------
+
+
+async def flood(server: ApiServer, beginning: bytes, piece: bytes, *, most: int) -> bytes:
+    """Send a beginning and then a piece over and over, until the server ends it; return what it said.
+
+    Raises:
+        AssertionError: it took more than ``most`` bytes.
+    """
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    answer = asyncio.create_task(reader.read())
+    writer.write(beginning)
+    sent = 0
+    while not answer.done():
+        assert sent <= most, "the server reads for ever"
+        writer.write(piece)
+        sent += len(piece)
+        # One that is closing says so by an exception, or no more by anything.
+        with contextlib.suppress(ConnectionError):
+            await writer.drain()
+        await asyncio.sleep(0)
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        return await answer
+    return b""
+
+
+async def test_a_head_without_end_is_cut_off(server: ApiServer, subtests: pytest.Subtests) -> None:
+    """One endless line, or endless lines, of head, of chunk sizes, of trailers: closed long before they cost memory."""
+    begun = b"POST /api/ocr/text HTTP/1.1\r\nHost: x\r\n"
+    chunked = begun + b"Transfer-Encoding: chunked\r\n\r\n"
+    floods = {
+        "url": (b"GET /", b"x" * 10_000),
+        "line": (begun + b"X: ", b"x" * 10_000),
+        "lines": (begun, b"X: y\r\n" * 1000),
+        "chunk extension": (chunked + b"1;", b"x" * 10_000),
+        "trailers": (chunked + b"0\r\n", b"X: y\r\n" * 1000),
+    }
+    for name, (beginning, piece) in floods.items():
+        with subtests.test(name):
+            said = await flood(server, beginning, piece, most=20_000_000)
+            assert b" 202 " not in said
+    async with httpx.AsyncClient() as client:
+        url = f"http://127.0.0.1:{server.port}/livez"
+        assert (await client.get(url, headers={"X": "y" * 40_000})).status_code == 200
+        assert (await client.get(url, headers={"X": "y" * 400_000})).status_code == 431
+
+
+async def test_a_refused_body_is_not_read_for_ever(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sender gets to read the refusal, and is cut off if he goes on and on."""
+    monkeypatch.setattr("detectsched.api.protocol.MOST_DISCARDED_BYTES", 1_000_000)
+    head = b"POST /api/ocr/text HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n"
+    said = await flood(server, head, bytes(100_000), most=50_000_000)
+    assert said == b"" or b" 401 " in said
+
+
+async def test_a_head_that_never_comes_is_not_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither on a new connection, nor half-way, nor after an answer; an upload that takes longer is left alone."""
+    monkeypatch.setattr("detectsched.api.protocol.HEAD_SECONDS", 0.2)
+    server = ApiServer(rig.queue, rig.ledger, rig.blobs, rig.settings)
+    await server.start()
+    request = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    reader, writer = await send_text(rig, server, b'{"mac"', length=len(json.dumps(text())))
+    for beginning in (b"", b"GET /", request, request + b"\r\n"):
+        idle, other = await asyncio.open_connection("127.0.0.1", server.port)
+        other.write(beginning)
+        if beginning.startswith(request):
+            await idle.readuntil(b"}")
+            other.write(b"G")
+        assert await asyncio.wait_for(idle.read(), 10.0) == b""
+        other.close()
+    writer.write(json.dumps(text()).encode()[len(b'{"mac"') :])
+    assert b" 202 " in await reader.readline()
+    writer.close()
+    await server.stop()
 
 
 # Starting and stopping ----------------------------------------------------------------------------------------------

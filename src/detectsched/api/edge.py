@@ -22,6 +22,7 @@ from detectsched.api.problems import (
     MethodNotAllowed,
     Problem,
     ProblemResponse,
+    field_of,
     instance_of,
 )
 from detectsched.api.problems import problem_of as describe
@@ -138,7 +139,7 @@ def _translated(error: Exception) -> Exception:
     match error:
         case RequestValidationError():
             return InvalidFields(
-                [FieldError(field=".".join(map(str, item["loc"][1:])), detail=_words(item)) for item in error.errors()]
+                [FieldError(field=field_of(item["loc"][1:]), detail=_words(item)) for item in error.errors()]
             )
         case HTTPException(status_code=404):
             return NotFound("there is nothing at this path")

@@ -9,6 +9,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
+from detectsched.api.problems import field_of
 from detectsched.errors import InvalidRequest, MalformedRequest
 
 _MOST_FIELDS: Final = 110
@@ -68,7 +69,7 @@ async def read_form(request: Request, *, file_field: str) -> Form:
 async def _take(form: Form, name: str, value: UploadFile | str, file_field: str) -> None:
     if isinstance(value, UploadFile):
         if name != file_field:
-            raise InvalidRequest(f"the file belongs into the part {file_field!r}", field=name)
+            raise InvalidRequest(f"the file belongs into the part {file_field!r}", field=field_of([name]))
         form.file, form.file_name = await value.read(), value.filename
     elif name == file_field:
         raise InvalidRequest(f"{file_field} is not a file: give its part a file name", field=file_field)

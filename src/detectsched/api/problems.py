@@ -23,6 +23,7 @@ from detectsched.errors import (
 
 MEDIA_TYPE: Final = "application/problem+json"
 
+_LONGEST_FIELD: Final = 200
 _REBUILD_SECONDS: Final = 2
 """Retry-After while the queues are rebuilt, which takes seconds."""
 
@@ -99,7 +100,13 @@ def refusal_of(error: ValidationError, *, what: str = "the body") -> InvalidRequ
             if "hex escape" in reason or "surrogate" in reason:
                 reason += "; the escapes \\ud800 to \\udfff stand for a character only as a pair"
             return MalformedRequest(f"{what} is not valid JSON: {reason}")
-    return InvalidFields([FieldError(field=".".join(map(str, item["loc"])), detail=_words(item)) for item in found])
+    return InvalidFields([FieldError(field=field_of(item["loc"]), detail=_words(item)) for item in found])
+
+
+def field_of(path: Sequence[int | str]) -> str:
+    """Return a field's name; parts that a caller made up are shown so that they break no line of a log."""
+    parts = [part if part.isprintable() else repr(part) for part in map(str, path)]
+    return ".".join(parts)[:_LONGEST_FIELD]
 
 
 def _words(item: Mapping[str, Any]) -> str:

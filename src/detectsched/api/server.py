@@ -12,6 +12,7 @@ import uvicorn
 
 from detectsched.api.app import create_app
 from detectsched.api.context import ApiContext
+from detectsched.api.protocol import BoundedProtocol
 from detectsched.db.connection import Ledger
 from detectsched.errors import ConfigurationError
 from detectsched.lifecycle import Service, stop_in_reverse
@@ -118,7 +119,7 @@ class _Running:
         self._server = _Server(
             uvicorn.Config(
                 create_app(context),
-                http="httptools",
+                http=BoundedProtocol,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",

@@ -21,7 +21,7 @@ from detectsched.api.context import Context
 from detectsched.api.forms import Form, read_form
 from detectsched.api.intake import Intake, Submission
 from detectsched.api.openapi import accepted, body, problems
-from detectsched.api.problems import refusal_of
+from detectsched.api.problems import field_of, refusal_of
 from detectsched.api.schemas import SubmittedTask
 from detectsched.api.submission import Receipt
 from detectsched.api.views import submitted
@@ -99,5 +99,6 @@ def _from_form(form: Form, intake: Intake, tenant: str, key: str | None) -> Subm
 
 def _single(name: str, texts: list[str]) -> str:
     if len(texts) > 1 and name != "word_lists":
-        raise InvalidRequest(f"{name} came {len(texts)} times: give it once", field=name)
+        shown = field_of([name])
+        raise InvalidRequest(f"{shown} came {len(texts)} times: give it once", field=shown)
     return texts[0]
