@@ -60,7 +60,6 @@ def make_engine(settings: PostgresSettings) -> AsyncEngine:
         max_overflow=settings.read_pool_overflow,
         pool_timeout=settings.pool_timeout_seconds,
         pool_recycle=settings.pool_recycle_seconds,
-        pool_pre_ping=True,
         connect_args=connect,
     )
 
