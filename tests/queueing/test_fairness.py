@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from detectsched.queueing.queue import Turns
 from detectsched.settings import Policy, SchedulerSettings, Settings
 from detectsched.task import QueuedTask
-from tests.support.actors import Bench, device_task
+from tests.support.actors import Bench, device_task, object_task
 
 SHORT_TURNS = Turns(batch=1, min_batch=1, starvation_seconds=30.0, order="fifo")
 
@@ -122,6 +123,72 @@ async def test_what_a_dead_runner_holds_uses_up_no_room(bench: Bench) -> None:
     assert len(await bench.queue.read("text", "dead:1:a", count=10, block_seconds=0.01)) == 2
     assert (await dispatch("text", capacity=2, live=["dead:1:a"], turns=SHORT_TURNS)).sent == 0
     assert (await dispatch("text", capacity=2, live=[bench.consumer], turns=SHORT_TURNS)).sent == 2
+
+
+async def pass_ttl(bench: Bench) -> None:
+    """Let the time to live of every key pass that has one."""
+    redis = bench.clients.commands
+    mortal = [key async for key in redis.scan_iter(count=1000) if await redis.pttl(key) >= 0]
+    if mortal:
+        await redis.delete(*mortal)
+
+
+async def test_an_outage_gives_nobody_an_advantage(bench: Bench) -> None:
+    """No runner comes for longer than anything is remembered; whoever waits keeps its place among the tenants."""
+    owners: dict[UUID, str] = {}
+    for tenant in ("a", "b"):
+        tasks = backlog(bench, 1, 40, tenant=tenant)
+        owners |= {task.id: tenant for task in tasks}
+        await bench.enqueue(*tasks, tenant_weight=2.0 if tenant == "b" else 1.0)
+    await shares(bench, owners, 30)
+    await pass_ttl(bench)
+    [more] = backlog(bench, 1, 1, tenant="a")
+    owners[more.id] = "a"
+    await bench.enqueue(more)
+    assert await shares(bench, owners, 15) == {"a": 5, "b": 10}
+
+
+async def test_a_queue_that_outlives_its_tenants_clock_waits_for_nobody(bench: Bench) -> None:
+    """A task runs for longer than its idle tenant is remembered; its queue's old key does not hold it back then."""
+    busy = backlog(bench, 1, 31)
+    await bench.enqueue(*busy[:30], limit=1)
+    owners: dict[UUID, str] = {task.id: "busy" for task in busy}
+    await shares(bench, owners, 29)
+    [running] = await bench.serve(1, turns=SHORT_TURNS)
+    await bench.enqueue(busy[30], limit=1)
+    await pass_ttl(bench)
+    others = backlog(bench, 2, 20)
+    owners |= {task.id: "others" for task in others}
+    await bench.enqueue(*others)
+    await shares(bench, owners, 3)
+    await bench.complete(running)
+    assert (await shares(bench, owners, 2))["busy"] == 1
+
+
+async def test_an_object_does_not_carry_its_place_from_lane_to_lane(bench: Bench) -> None:
+    """What an object was served in a busy lane does not hold its tasks back in a quiet one, and is not forgotten."""
+    images = [object_task("door", bench.time, lane="ocr") for _ in range(20)]
+    text, image = object_task("door", bench.time), object_task("door", bench.time, lane="ocr")
+    await bench.enqueue(*images, text, image, *backlog(bench, 1, 20))
+    for expected in images:
+        assert await bench.serve(1, lane="ocr", turns=SHORT_TURNS) == [expected.id]
+        await bench.complete(expected.id)
+    for _ in range(3):
+        await bench.complete(*await bench.serve(1, turns=SHORT_TURNS))
+    assert await bench.queue.unknown([text.id]) == [text.id]
+    rival = object_task("gate", bench.time, lane="ocr")
+    await bench.enqueue(rival)
+    # The gate begins at the present, where the door's last image was served: the door is a task ahead of it.
+    assert await bench.serve(1, lane="ocr", turns=SHORT_TURNS) == [rival.id]
+
+
+async def test_a_head_that_changes_its_lane_wakes_the_other(bench: Bench) -> None:
+    """The head of an object expires; what comes next in another lane is known there at once."""
+    first = replace(object_task("door", bench.time, lane="ocr"), expires_ms=bench.time.ms + 1000)
+    await bench.enqueue(first, object_task("door", bench.time))
+    bench.time.advance(2)
+    assert await bench.serve(1, lane="ocr") == []
+    assert await bench.queue.wait_for_work("text", timeout_seconds=1.0)
 
 
 @pytest.mark.parametrize("policy", [Policy.AGING, Policy.FIFO])

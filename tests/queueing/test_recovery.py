@@ -53,6 +53,22 @@ async def test_a_delayed_object_task_keeps_its_successors_waiting(bench: Bench) 
     assert await bench.serve(5) == [second.id]
 
 
+async def test_a_cancelled_head_of_an_object_keeps_nobody_waiting(bench: Bench) -> None:
+    """Its back-off ends with it, whether it was cancelled in its back-off or while it ran."""
+    tasks = [object_task("door", bench.time) for _ in range(3)]
+    await bench.enqueue(*tasks)
+    await bench.serve(1)
+    await release(bench, tasks[0].id, 600)
+    assert await bench.queue.scripts.withdraw([tasks[1].id]) == [Withdrawn.WITHDRAWN]
+    assert await bench.serve(1) == []
+    assert await bench.queue.scripts.withdraw([tasks[0].id]) == [Withdrawn.WITHDRAWN]
+    assert await bench.serve(1) == [tasks[2].id]
+    assert await bench.queue.scripts.withdraw([tasks[2].id]) == [Withdrawn.RUNNING]
+    await release(bench, tasks[2].id, 600)
+    # Its next runner is told by PostgreSQL that it has ended.
+    assert await bench.serve(1) == [tasks[2].id]
+
+
 async def test_a_silent_owner_loses_its_delivery(bench: Bench) -> None:
     """After the lease the reaper holds the delivery, and the old owner's renewal is refused."""
     task = device_task(1, bench.time)

@@ -11,16 +11,18 @@ rebuild                  STRING token of the rebuild under way                  
 scheduler                HASH   policy                                                      for ever        rebuilder
 mac:queue:<t>:<l>:<mac>  LIST   ``lane|created_ms|cost|sequence|task id`` by sequence       while not empty scripts
 object:queue:<t>:<name>  LIST   the same                                                    while not empty scripts
-mac:meta:…, object:meta… HASH   key, weight, limit, inflight, deferred, tombstones, lane    while it        scripts
-                                (where it is scheduled), since (eligible), until (back-off), matters, then
-                                paused                                                      meta TTL
-tenant:meta:<l>:<t>      HASH   key, v (key last served among its queues), weight           meta TTL        scripts
+mac:meta:…, object:meta… HASH   key:<l> and epoch:<l> (of v), weight, limit, inflight,      while it        scripts
+                                deferred, tombstones, lane (where it is scheduled), since   matters, then
+                                (eligible), until (back-off), paused                        meta TTL
+tenant:meta:<l>:<t>      HASH   key, v (key last served among its queues), epoch (of v),    while           scripts
+                                weight                                                      scheduled, then
+                                                                                            meta TTL
 task:<id>                HASH   state (queued, deferred, streamed, held, withdrawn,         while open      scripts
                                 settling), queue, lane, subject, created, cost, sequence,
                                 expires, delivery, entry, owner, cancel
 mac:schedule:<l>         ZSET   tenants with something to serve, by virtual key             while not empty scripts
 mac:schedule:<l>:<t>     ZSET   servable queues of a tenant, by virtual key                 while not empty scripts
-mac:clock                HASH   lane → V, the tenant key last served                        for ever        dispatch
+mac:clock                HASH   lane → V, the tenant key last served; @epoch: last given    for ever        scripts
 deferred                 ZSET   ``task:<id>``, ``queue:<q>``, ``held:<id>`` by due time (ms) while not empty scripts
 stream:<l>               STREAM t task id, d delivery; group ``runners``                    for ever        dispatch
 wake:<l>, wake:@deferred LIST   at most one token                                           until popped    scripts
@@ -73,6 +75,7 @@ _WITHOUT_TTL: Final = (
     "workers",
     "mac:meta:",
     "object:meta:",
+    "tenant:meta:",
 )
 
 

@@ -17,6 +17,7 @@
 -- @include guard
 -- @include clock
 -- @include element
+-- @include wake
 -- @include pending
 -- @include schedule
 
@@ -114,7 +115,8 @@ local function turn(tenant, qid)
   end
   redis.call('HSET', meta, 'since', now)
   if served > 0 then charge(P, policy, lane, qid, served, ttl) end
-  reindex(P, policy, qid, now, ttl)
+  local next_lane = reindex(P, policy, qid, now, ttl)
+  if next_lane ~= '' and next_lane ~= lane then wake(P, next_lane) end
 end
 
 room = capacity - outstanding()
@@ -132,7 +134,6 @@ while room > 0 and sent < max_tasks and looks_left > 0 do
       local tenant_meta = tenant_meta_key(P, lane, tenant[1])
       v = number(redis.call('HGET', tenant_meta, 'v'))
       redis.call('HSET', tenant_meta, 'v', exact(math.max(v, number(first[2]))))
-      redis.call('EXPIRE', tenant_meta, ttl)
     end
     turn(tenant[1], first[1])
   end

@@ -32,7 +32,7 @@ local function admit(id, qid, subject, lane, created, cost, sequence, expires, r
   redis.call('HSET', meta_key(P, qid), 'limit', limit, 'weight', weight)
   redis.call('PERSIST', meta_key(P, qid))
   redis.call('HSET', tenant_meta_key(P, lane, tenant), 'weight', share)
-  redis.call('EXPIRE', tenant_meta_key(P, lane, tenant), ttl)
+  keep_tenant(P, lane, tenant, ttl)
   if state == 'held' then
     redis.call('HSET', task, 'owner', owner)
     redis.call('HINCRBY', meta_key(P, qid), 'inflight', 1)

@@ -1,5 +1,6 @@
 -- Give a task back: its runner will not finish it. It returns to its place by sequence, at once or after a delay.
 -- A device's task waits out its delay by itself; an object's task keeps its successors waiting, since order is promised.
+-- One that was asked to stop waits for nothing: PostgreSQL has ended it, and its next runner has it forgotten.
 -- KEYS[1] generation
 -- ARGV[1] generation told
 -- ARGV[2] now_ms, '' for Redis TIME
@@ -23,6 +24,7 @@ local now, ttl = now_ms(ARGV[2]), ARGV[3]
 local policy = policy_of(P)
 
 local function release(task, delay, refund)
+  if redis.call('HEXISTS', P .. 'task:' .. task.id, 'cancel') == 1 then delay = 0 end
   leave_stream(P, task)
   if refund then charge(P, policy, task.lane, task.queue, -tonumber(task.cost), ttl) end
   count_pending(P, task.queue, task.subject, 1)

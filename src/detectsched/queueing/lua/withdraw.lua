@@ -23,6 +23,16 @@ if lost then return {lost} end
 local now, ttl = now_ms(ARGV[2]), ARGV[3]
 local policy = policy_of(P)
 
+-- resolve_head(task): the back-off of an object is that of its head; its successors need not wait for one that is gone.
+local function resolve_head(task)
+  local meta = meta_key(P, task.queue)
+  if split_queue(task.queue) ~= 'object' or redis.call('HEXISTS', meta, 'until') == 0 then return end
+  local head = live_head(P, queue_key(P, task.queue), meta)
+  if not head or sequence_of(head) ~= tonumber(task.sequence) then return end
+  redis.call('HDEL', meta, 'until')
+  redis.call('ZREM', P .. 'deferred', 'queue:' .. task.queue)
+end
+
 local function withdraw(id)
   local task = read_task(P, id)
   if not task or task.state == 'settling' or task.state == 'withdrawn' then return 'GONE' end
@@ -32,6 +42,7 @@ local function withdraw(id)
     return 'RUNNING'
   end
   count_pending(P, task.queue, task.subject, -1)
+  resolve_head(task)
   if task.state == 'deferred' then
     redis.call('ZREM', P .. 'deferred', 'task:' .. id)
     redis.call('HINCRBY', meta_key(P, task.queue), 'deferred', -1)
