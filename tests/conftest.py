@@ -84,7 +84,14 @@ def settings(redis_url: str, postgres_url: str, tmp_path: Path) -> Settings:
         redis=RedisSettings(url=SecretStr(redis_url)),
         postgres=PostgresSettings(url=SecretStr(postgres_url), pool_size=4, read_pool_size=2),
         blobs=BlobSettings(url=f"file:{tmp_path / 'blobs'}"),
-        runner=RunnerSettings(heartbeat_seconds=0.5, ttl_seconds=2.0, grace_seconds=5.0),
+        # A test machine may be busy with other things: that must not keep its runners from fetching.
+        runner=RunnerSettings(
+            heartbeat_seconds=0.5,
+            ttl_seconds=2.0,
+            grace_seconds=5.0,
+            cpu_high_percent=100.0,
+            memory_high_percent=100.0,
+        ),
         scheduler=SchedulerSettings(
             lease_seconds=2.0,
             sweep_seconds=0.2,

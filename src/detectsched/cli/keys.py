@@ -45,11 +45,11 @@ def create(
 def list_(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None) -> None:
     """List keys; secrets are not kept and cannot be shown."""
     from rich import print as show
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from detectsched.db.api_keys import list_keys
 
-    table = Table("id", "tenant", "name", "scopes", "created", "expires", "revoked")
+    table = Table(Column("id", no_wrap=True), "tenant", "name", "scopes", "created", "expires", "revoked")
     for key in _with_ledger(lambda ledger: list_keys(ledger, tenant)):
         times = (key.created_at, key.expires_at, key.revoked_at)
         table.add_row(

@@ -60,7 +60,7 @@ async def _run(options: DemoOptions, data: Path, console: Console) -> int:
     async def guest(system: System) -> int:
         status = await _show(system, options, console)
         if not options.leave:
-            console.print(_farewell(system, log))
+            console.print(_farewell(system, log), soft_wrap=True)
             await asyncio.Event().wait()
         return status
 
