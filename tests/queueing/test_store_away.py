@@ -9,8 +9,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from detectsched.errors import StoreUnavailable
-from detectsched.queueing.queue import WorkerRecord
+from detectsched.queueing.queue import GivenBack, Placement, Released, Withdrawn, WorkerRecord
 from tests.support.actors import Bench, device_task
+from tests.support.snapshot import Snapshot
 from tests.support.waiting import wait_until
 
 RECORD = WorkerRecord("host", 1, 0, 0.0, 0.0, 1, 0.0, 1, 1, 0.0, 0, "", "host:1:boot", "text=1")
@@ -56,6 +57,22 @@ async def test_a_server_that_takes_no_writes_is_away(
     assert await bench.queue.unknown([task.id]) == [task.id]
     await bench.enqueue(task)
     assert await bench.serve(1) == [task.id]
+
+
+async def test_what_waits_is_worked_off_without_memory(bench: Bench) -> None:
+    """A full server takes nothing new, and goes on with all that makes it empty again."""
+    tasks = [device_task(1, bench.time) for _ in range(4)]
+    await bench.enqueue(*tasks)
+    async with out_of_memory(bench):
+        assert await bench.serve(2) == [tasks[0].id, tasks[1].id]
+        assert await bench.complete(tasks[0].id) == ["DONE"]
+        back = GivenBack(tasks[1].id, bench.owners.pop(tasks[1].id))
+        assert await bench.queue.scripts.release([back]) == [Released.RELEASED]
+        assert await bench.queue.scripts.withdraw([tasks[2].id]) == [Withdrawn.WITHDRAWN]
+        assert await bench.serve(2) == [tasks[1].id, tasks[3].id]
+    placements = {task.id: Placement(task) for task in (tasks[1], tasks[3])}
+    now = await Snapshot.read(bench.queue, bench.clients.commands)
+    assert now.faults(placements, bench.time.ms) == []
 
 
 @pytest.mark.parametrize("how", ["flushall", "unlink"])

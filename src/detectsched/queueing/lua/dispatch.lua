@@ -27,6 +27,9 @@ if lost then return {lost} end
 local now, ttl, lane, capacity = now_ms(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local batch, min_batch, starvation_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local order, max_tasks = ARGV[9], tonumber(ARGV[10])
+-- Where memory is used up, the server refuses a script at its first write, unless that one can only free some: what is
+-- handed out is how it becomes free.
+redis.call('SREM', P .. 'overloaded_macs', '')
 local policy = policy_of(P)
 local stream, tenants = P .. 'stream:' .. lane, P .. 'mac:schedule:' .. lane
 -- A script's work is bounded by what it looks at, not only by what it sends (expired and withdrawn tasks cost too).

@@ -21,6 +21,8 @@ local P = prefix_of(KEYS[1])
 local lost = guard(P, ARGV[1])
 if lost then return {lost} end
 local now, ttl = now_ms(ARGV[2]), ARGV[3]
+-- As in dispatch: done also where memory is used up, since it frees some.
+redis.call('SREM', P .. 'overloaded_macs', '')
 local policy = policy_of(P)
 
 -- resolve_head(task): the back-off of an object is that of its head; its successors need not wait for one that is gone.
