@@ -97,6 +97,21 @@ async def test_an_overdue_delivery_is_found_behind_thousands_that_are_renewed(be
     assert len(await bench.queue.scripts.reclaim("text", "reaper:a", lease_seconds=0, limit=100)) == 100
 
 
+async def test_only_consumers_that_hold_nothing_are_removed(bench: Bench) -> None:
+    """Each start of a runner makes a consumer; one that is gone is forgotten, unless deliveries stand in its name."""
+    first, second = device_task(1, bench.time), device_task(1, bench.time)
+    await bench.enqueue(first, second)
+    assert await bench.serve(1) == [first.id]
+    bench.consumer = "host:1:second"
+    assert await bench.serve(1) == [second.id]
+    await bench.complete(second.id)
+    assert await bench.queue.scripts.prune("text", idle_seconds=60) == 0
+    assert await bench.queue.scripts.prune("text", idle_seconds=0) == 1
+    assert await bench.queue.scripts.prune("text", idle_seconds=0) == 0
+    [lost] = await bench.queue.scripts.reclaim("text", "reaper:a", lease_seconds=0, limit=10)
+    assert lost.task_id == first.id
+
+
 async def test_withdrawn_tasks_are_skipped(bench: Bench) -> None:
     """What was withdrawn is never served, wherever in the queue it stood, and no counter counts it."""
     tasks = [device_task(1, bench.time) for _ in range(5)]

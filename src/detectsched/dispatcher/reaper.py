@@ -6,6 +6,7 @@ import os
 import socket
 from typing import Final
 
+from detectsched.clock import monotonic
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.recovery import recover_deliveries
 from detectsched.lifecycle import Loop
@@ -13,6 +14,9 @@ from detectsched.queueing.queue import Queue
 from detectsched.settings import SchedulerSettings
 
 _BATCH: Final = 100
+_PRUNE_EVERY_SECONDS: Final = 600.0
+_PRUNE_IDLE_SECONDS: Final = 3600.0
+"""A runner asks every second unless it is pressed; one that was removed too early is back with its next question."""
 
 
 class Reaper(Loop):
@@ -24,6 +28,7 @@ class Reaper(Loop):
         self._ledger = ledger
         self._lanes = lanes
         self._settings = settings
+        self._pruned_at = monotonic()
         self._consumer = f"reaper:{socket.gethostname()}:{os.getpid()}"
 
     async def run_once(self) -> int:
@@ -38,4 +43,11 @@ class Reaper(Loop):
                 taken += len(lost)
                 if len(lost) < _BATCH:
                     break
+        if monotonic() - self._pruned_at > _PRUNE_EVERY_SECONDS:
+            await self._prune()
         return taken
+
+    async def _prune(self) -> None:
+        self._pruned_at = monotonic()
+        for lane in self._lanes:
+            await self._queue.scripts.prune(lane, idle_seconds=_PRUNE_IDLE_SECONDS)

@@ -275,6 +275,10 @@ class Scripts:
                 break
         return lost
 
+    async def prune(self, lane: str, *, idle_seconds: float) -> int:
+        """Remove a lane's consumers that hold nothing and have been silent for so long; return how many."""
+        return int((await self._call("prune", [lane, round(idle_seconds * 1000)]))[1])
+
     async def promote(self, *, lease_seconds: float, limit: int) -> Promoted:
         """Bring back delayed tasks and backed-off queues that are due."""
         answer = await self._call("promote", [self._now(), self._meta_ttl, round(lease_seconds * 1000), limit])

@@ -29,6 +29,7 @@ NAMES: Final = (
     "mine",
     "open",
     "promote",
+    "prune",
     "reclaim",
     "release",
     "renew",
