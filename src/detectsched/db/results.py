@@ -103,6 +103,15 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
     return [ending.task_id in effective for ending in endings]
 
 
+async def was_written(ledger: Ledger, ending: Ending) -> bool:
+    """Whether an ending was written, when its answer was lost and a second try was fenced off: perhaps by the first."""
+    async with ledger.connection() as connection:
+        state = await connection.fetchval(
+            "SELECT state FROM task WHERE id = $1 AND fence = $2", ending.task_id, ending.fence
+        )
+    return bool(state == ending.state.value)
+
+
 def _storable(text: str) -> str:
     """Return a text that PostgreSQL takes: an exception may quote any bytes, and must not make its task unwritable."""
     return text.encode(errors="backslashreplace").decode().replace("\x00", "\\x00")

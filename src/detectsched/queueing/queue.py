@@ -169,10 +169,10 @@ class Queue:
 
         Pub/sub loses messages: whoever uses this also looks for himself now and then. What is no task id is None too.
         """
-        async with translated():
-            pubsub = self._clients.blocking.pubsub(ignore_subscribe_messages=True)
-            await pubsub.subscribe(self.keys.named(channel))
+        pubsub = self._clients.blocking.pubsub(ignore_subscribe_messages=True)
         try:
+            async with translated(1.0):
+                await pubsub.subscribe(self.keys.named(channel))
             while True:
                 async with translated(1.0):
                     message = await pubsub.get_message(timeout=1.0)

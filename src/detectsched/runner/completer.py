@@ -11,7 +11,7 @@ from detectsched.attempt import Ending, EngineRead, Refused, Started
 from detectsched.db.connection import Ledger
 from detectsched.db.dead_letters import dead_letter_documents
 from detectsched.db.group_commit import GroupCommit
-from detectsched.db.results import end, save_reads
+from detectsched.db.results import end, save_reads, was_written
 from detectsched.db.starts import start
 from detectsched.errors import StoreUnavailable
 from detectsched.queueing.queue import Completed, GivenBack, Queue, Released
@@ -54,10 +54,12 @@ class Completer:
         Returns False when the write was fenced off, None when it was given up, since the lease is lost or the grace of
         a stopping runner is over: the task then returns by its lease.
         """
+        in_doubt = False
         while True:
             try:
-                return await self._ends.submit(ending)
+                return await self._ends.submit(ending) or (in_doubt and await was_written(self._ledger, ending))
             except StoreUnavailable as error:
+                in_doubt = True
                 log.warning("cannot persist yet", task=str(ending.task_id), error=error.detail)
             if job.stop in {Stop.LEASE_LOST, Stop.SHUTDOWN}:
                 return None
