@@ -66,6 +66,24 @@ async def test_a_late_beginning_does_not_close_an_open_gate(bench: Bench, settin
     assert not await needed(slow, settings)
 
 
+async def test_a_rebuild_that_failed_is_begun_anew_at_once(bench: Bench, settings: Settings) -> None:
+    """Its own lock does not keep it waiting; what is still on its way from the first attempt is refused."""
+    await lose(bench)
+    assert await needed(bench.queue, settings)
+    first = await bench.queue.rebuild.begin()
+    assert first is not None
+    other = Queue(bench.clients, settings, now_ms=bench.time)
+    assert await needed(other, settings)
+    assert await other.rebuild.begin() is None
+    second = await bench.queue.rebuild.begin()
+    assert second is not None
+    with pytest.raises(GenerationLost):
+        await bench.queue.rebuild.wipe(first, settings.lanes)
+    await bench.queue.rebuild.wipe(second, settings.lanes)
+    await bench.queue.rebuild.open(second)
+    assert await bench.queue.is_open()
+
+
 async def test_a_rebuild_that_crossed_to_another_server_does_not_count(bench: Bench, settings: Settings) -> None:
     """What was queued before the server changed may be lost with it: the gate stays closed until a new rebuild."""
     await lose(bench)

@@ -38,6 +38,7 @@ class Rebuild:
         self._keys = keys
         self._policy = policy
         self._seen = ""
+        self._tried: list[str] = []
 
     async def is_needed(self, lanes: tuple[str, ...], *, check_policy: bool) -> bool:
         """Whether data are missing, are from another server's life, or (if asked) scheduled under another policy.
@@ -61,13 +62,20 @@ class Rebuild:
         return bool(foreign or (check_policy and policy.decode() != self._policy))
 
     async def begin(self) -> str | None:
-        """Take the rebuild lock and close the gate; None when somebody else rebuilds, or has since the last look."""
+        """Take the rebuild lock and close the gate; None when somebody else rebuilds, or has since the last look.
+
+        A rebuild of ours that failed half-way is begun anew at once, without waiting for its lock to pass.
+        """
         async with translated():
             if self._clients.watch.run_id is None:
                 await self._redis.ping()
         token = f"{uuid4().hex}@{self._clients.watch.run_id}"
-        [word] = await self._run("begin", token, [self._seen, _LOCK_SECONDS, self._policy.value])
-        return token if word == b"BEGUN" else None
+        earlier, self._tried = self._tried, [*self._tried[-9:], token]
+        [word] = await self._run("begin", token, [self._seen, _LOCK_SECONDS, self._policy.value, *earlier])
+        if word != b"BEGUN":
+            self._tried.clear()
+            return None
+        return token
 
     async def extend(self, token: str) -> None:
         """Keep the lock while a long rebuild goes on.
@@ -117,6 +125,7 @@ class Rebuild:
         generation = f"{uuid4().hex}@{run_id_of(token)}"
         if await self._run("open", token, [generation]) != [b"OPEN"]:
             raise GenerationLost(_LOST)
+        self._tried.clear()
         return generation
 
     async def _wipe(self, token: str, doomed: list[bytes]) -> int:

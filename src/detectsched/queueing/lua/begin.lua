@@ -5,14 +5,18 @@
 -- ARGV[2] the generation as it was when the need was found ('' for none)
 -- ARGV[3] lock_seconds
 -- ARGV[4] policy that everything will be scheduled under
+-- ARGV[5...] tokens that the caller tried before: it takes the lock over from itself after a rebuild that failed half-way.
+--   What is still on its way under an older token does no harm any more.
 -- Answers: {'BEGUN'} | {'HELD'} (somebody else rebuilds) | {'CHANGED'} (somebody else has rebuilt).
 -- @include keys
 
 local P = prefix_of(KEYS[1])
 local holder = redis.call('GET', P .. 'rebuild')
 if holder == ARGV[1] then return {'BEGUN'} end
-if holder then return {'HELD'} end
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then return {'CHANGED'} end
+local own = false
+for i = 5, #ARGV do own = own or holder == ARGV[i] end
+if holder and not own then return {'HELD'} end
+if not own and (redis.call('GET', KEYS[1]) or '') ~= ARGV[2] then return {'CHANGED'} end
 redis.call('SET', P .. 'rebuild', ARGV[1], 'EX', ARGV[3])
 redis.call('DEL', KEYS[1])
 redis.call('HSET', P .. 'scheduler', 'policy', ARGV[4])
