@@ -90,7 +90,6 @@ def settings(redis_url: str, postgres_url: str, tmp_path: Path) -> Settings:
             ttl_seconds=2.0,
             grace_seconds=5.0,
             cpu_high_percent=100.0,
-            memory_high_percent=100.0,
         ),
         scheduler=SchedulerSettings(
             lease_seconds=2.0,
@@ -100,5 +99,7 @@ def settings(redis_url: str, postgres_url: str, tmp_path: Path) -> Settings:
             backoff_max_seconds=1.0,
             watermark_interval_seconds=0.5,
             watermark_ttl_seconds=2.0,
+            # With back-offs this short a lane would be given up before its runner has loaded its engine.
+            max_defers=0,
         ),
     )

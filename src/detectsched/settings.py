@@ -20,6 +20,9 @@ from detectsched.errors import ConfigurationError
 
 ENV_PREFIX: Final = "DETECTSCHED_"
 
+NOT_SETTINGS: Final = frozenset({"DETECTSCHED_URL", "DETECTSCHED_KEY"})
+"""For the commands that call the HTTP API; whoever exports them may run daemons from the same shell."""
+
 
 class Policy(StrEnum):
     """In which order queues are served."""
@@ -39,6 +42,17 @@ class Order(StrEnum):
     LIFO = "lifo"
 
 
+class NoRunner(StrEnum):
+    """What happens to a lane's queues while it has no healthy runner."""
+
+    DEFER = "defer"
+    """They back off; past max_defers the head is a dead letter."""
+    CPU_FALLBACK = "cpu_fallback"
+    """A lane for GPUs is served by CPU runners meanwhile; without any, as defer."""
+    DEAD_LETTER = "dead_letter"
+    """Their heads are dead letters at once."""
+
+
 class EngineName(StrEnum):
     """The OCR engines that are built in."""
 
@@ -55,6 +69,10 @@ class LogFormat(StrEnum):
     """Console on a terminal, JSON elsewhere."""
     CONSOLE = "console"
     JSON = "json"
+
+
+def _split_names(value: Any) -> Any:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
 class Group(BaseModel):
@@ -139,6 +157,8 @@ class ApiSettings(Group):
     """How long open requests may go on after a stop was asked for."""
     group_commit_max: int = Field(500, ge=1, le=5000)
     """Most requests whose rows go into one insert."""
+    scaling_target_seconds: float = Field(60.0, gt=0, le=86_400)
+    """Within this time a lane's backlog should be worked off: what autoscaling asks runners for."""
 
 
 class SchedulerSettings(Group):
@@ -170,8 +190,14 @@ class SchedulerSettings(Group):
     """First back-off of a failed task or a deferred queue (CELERY_MAC_DEFER_BACKOFF_BASE)."""
     backoff_max_seconds: float = Field(600.0, gt=0)
     """Longest back-off (CELERY_MAC_DEFER_BACKOFF_MAX)."""
+    failure_threshold: int = Field(5, ge=0)
+    """Failed tasks in a row before a queue backs off, and then probes with one task at a time; 0: never."""
+    no_runner: NoRunner = NoRunner.DEFER
+    """What happens to a lane's queues while it has no healthy runner: defer, cpu_fallback or dead_letter."""
+    gpu_lanes: Annotated[tuple[str, ...], NoDecode] = ()
+    """Lanes that only runners with a GPU serve (with cpu_fallback: others too, while there is no such runner)."""
     max_defers: int = Field(5, ge=0)
-    """Deferrals of a queue before its head is dead-lettered; 0: never."""
+    """Deferrals of a queue for want of a runner before its head is dead-lettered; 0: never."""
     task_ttl_seconds: int = Field(3600, ge=1)
     """A task not started within this time expires (CELERY_MAC_TASK_TTL_SECONDS)."""
     safety_tick_seconds: float = Field(1.0, gt=0, le=1)
@@ -185,10 +211,17 @@ class SchedulerSettings(Group):
     dead_letters_kept: int = Field(10_000, ge=0)
     """Newest dead letters mirrored in Redis; PostgreSQL keeps all."""
 
+    @field_validator("gpu_lanes", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _split_names(value)
+
 
 class RunnerSettings(Group):
     """One runner process."""
 
+    name: str = Field("", max_length=100, pattern=r"^[A-Za-z0-9._-]*$")
+    """The name by which operators drain it; empty: the host's name. Runners may share one."""
     heartbeat_seconds: float = Field(15.0, gt=0)
     """How often a runner reports itself and renews its leases."""
     ttl_seconds: float = Field(60.0, gt=0)
@@ -200,11 +233,13 @@ class RunnerSettings(Group):
     ocr_slots: int = Field(1, ge=1, le=64)
     """Images one runner works on at once; each slot is one engine process."""
     cpu_high_percent: float = Field(75.0, gt=0, le=100)
-    """Foreign CPU load above which nothing is fetched (CELERY_WORKER_CPU_HIGH_WATERMARK)."""
+    """Foreign CPU load above which nothing is fetched; 100: never (CELERY_WORKER_CPU_HIGH_WATERMARK)."""
     memory_high_percent: float = Field(75.0, gt=0, le=100)
-    """Foreign memory use above which nothing is fetched (CELERY_WORKER_MEM_HIGH_WATERMARK)."""
+    """Foreign memory use above which nothing is fetched; 100: never (CELERY_WORKER_MEM_HIGH_WATERMARK)."""
     gpu_memory_high_percent: float = Field(75.0, gt=0, le=100)
-    """Foreign GPU memory use above which nothing is fetched."""
+    """Foreign GPU memory use above which nothing is fetched, where NVML shows whose it is; 100: never."""
+    gpu_util_high_percent: float = Field(75.0, gt=0, le=100)
+    """GPU utilisation, while this runner itself is idle, above which nothing is fetched; 100: never."""
     grace_seconds: float = Field(30.0, ge=0, le=3600)
     """How long running tasks may go on after a stop was asked for; then they are given back."""
 
@@ -269,7 +304,7 @@ class Settings(BaseSettings):
     @field_validator("lanes", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+        return _split_names(value)
 
     @model_validator(mode="after")
     def _check_across_groups(self) -> Self:
@@ -278,6 +313,8 @@ class Settings(BaseSettings):
             raise ValueError("lanes must contain ocr and text: images and texts go there unless told otherwise")
         if not all(name.isidentifier() and name.islower() and len(name) <= 32 for name in self.lanes):
             raise ValueError("a lane's name is up to 32 lower-case letters, digits and underscores")
+        if not set(scheduler.gpu_lanes) <= set(self.lanes):
+            raise ValueError("scheduler.gpu_lanes names a lane that is not in lanes")
         if scheduler.min_batch_size > scheduler.batch_size:
             raise ValueError("scheduler.min_batch_size must not exceed scheduler.batch_size")
         if scheduler.lease_seconds < 3 * runner.heartbeat_seconds:
@@ -311,12 +348,12 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
     Raises:
         ConfigurationError: one message naming every wrong or unknown variable and what it should be.
     """
-    known = {name for name, _, _ in environment_names()}
+    known = {name for name, _, _ in environment_names()} | NOT_SETTINGS
     problems = [
         f"{name} is not a setting" + (f"; did you mean {close[0]}?" if close else "")
         for name in sorted(environment if environment is not None else os.environ)
         if name.startswith(ENV_PREFIX) and name not in known
-        for close in [difflib.get_close_matches(name, known, n=1)]
+        for close in [difflib.get_close_matches(name, known - NOT_SETTINGS, n=1)]
     ]
     try:
         settings = Settings(**overrides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -86,6 +86,12 @@ class QueueId:
         """Return the queue of an object; ``name`` is in the form `normalise_object` gives."""
         return cls(QueueKind.OBJECT, tenant, name)
 
+    @classmethod
+    def parse(cls, text: str) -> QueueId:
+        """Return the queue that a string form names."""
+        kind, tenant, rest = text.split(":", 2)
+        return cls(QueueKind(kind), tenant, rest)
+
     def __str__(self) -> str:
         return f"{self.kind.value}:{self.tenant}:{self.rest}"
 
@@ -110,6 +116,39 @@ class QueuedTask:
     delivery: int = 0
     attempts: int = 0
     mac: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    """What a queue and its tenant may have.
+
+    ``limit``: most tasks of the queue in flight (0: no limit). ``weight``: share relative to its neighbours. ``rate``:
+    tasks started per second (0: no limit), at most ``burst`` at once. The tenant's weight and rate hold for all its
+    queues together.
+    """
+
+    limit: int = 0
+    weight: float = 1.0
+    rate: float = 0.0
+    burst: int = 0
+    tenant_weight: float = 1.0
+    tenant_rate: float = 0.0
+    tenant_burst: int = 0
+
+    def with_default_limit(self, limit: int) -> Entitlement:
+        """Return the same with this in-flight limit where there is none of its own."""
+        return replace(self, limit=self.limit or limit)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneBacklog:
+    """How much of a lane may start now and has not (``waiting``), and how much runs; cost is in standard tasks."""
+
+    waiting: int = 0
+    waiting_cost: float = 0.0
+    running: int = 0
+    running_cost: float = 0.0
+    oldest_wait_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,44 @@ async def test_a_turn_cut_short_keeps_its_place(bench: Bench) -> None:
     assert served == expected
 
 
+async def test_weights_hold_however_long_everybody_waits(bench: Bench) -> None:
+    """Tasks of thirty seconds make every candidate starve; a heavy device keeps its share all the same."""
+    owners: dict[UUID, str] = {}
+    for device, weight in ((1, 1.0), (2, 2.0), (3, 4.0)):
+        tasks = backlog(bench, device, 60)
+        owners |= {task.id: f"weight {weight:.0f}" for task in tasks}
+        await bench.enqueue(*tasks, weight=weight)
+    served: Counter[str] = Counter()
+    for _ in range(21):
+        bench.time.advance(30)
+        batch = await bench.serve(4)
+        served.update(owners[task_id] for task_id in batch)
+        await bench.complete(*batch)
+    assert served["weight 1"] == pytest.approx(12, abs=1)
+    assert served["weight 2"] == pytest.approx(24, abs=1)
+    assert served["weight 4"] == pytest.approx(48, abs=1)
+
+
+async def test_fifo_is_global_whatever_the_room(settings: Settings) -> None:
+    """Under fifo tasks are served in the order in which they came, also when one queue could fill all the room."""
+    bench = await Bench.opened(settings.model_copy(update={"scheduler": SchedulerSettings(policy=Policy.FIFO)}))
+    tasks = [device_task(number % 3, bench.time) for number in range(30)]
+    await bench.enqueue(*tasks)
+    bench.time.advance(60)
+    assert await bench.serve(30, turns=Turns(batch=10, min_batch=1, starvation_seconds=30.0, order="fifo")) == [
+        task.id for task in tasks
+    ]
+    await bench.clients.close()
+
+
+async def test_an_outage_forgets_no_tenants_place(bench: Bench) -> None:
+    """What a tenant's queues have been served is known while any of them waits: who comes then has no head start."""
+    old = backlog(bench, 1, 60)
+    await bench.enqueue(*old)
+    await bench.complete(*await bench.serve(40, turns=SHORT_TURNS))
+    assert await bench.clients.commands.ttl(bench.queue.keys.named("tenant:meta:text:default")) == -1
+
+
 async def test_an_idle_device_saves_up_no_credit(bench: Bench) -> None:
     """Who was idle while another was served begins at the present, and does not catch up the past."""
     busy = backlog(bench, 1, 60)

@@ -18,8 +18,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from pydantic import SecretStr
 
-from detectsched.queueing.queue import Completed, Enqueued, GivenBack, Placement, Released, Renewed, Turns, Withdrawn
+from detectsched.queueing.queue import (
+    Completed,
+    Completion,
+    Enqueued,
+    GivenBack,
+    Placement,
+    Released,
+    Renewed,
+    Turns,
+    Withdrawn,
+)
 from detectsched.settings import RedisSettings, Settings
+from detectsched.task import Entitlement
 from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, World, tenant_of
 from tests.support.actors import device_task, object_task
 from tests.support.snapshot import OUT
@@ -64,7 +75,7 @@ class QueueMachine(World):
         task = device_task(number, self.bench.time, lane=lane, tenant=tenant, cost=cost, ttl=ttl)
         if delay:
             task = replace(task, not_before_ms=self.bench.time.ms + delay * 1000)
-        placement = Placement(task, limit=2 if number == 2 else 0)
+        placement = Placement(task, Entitlement(limit=2 if number == 2 else 0))
         self.late.append(placement) if late else self.enter(placement)
 
     @rule(tenant=tenants, number=numbers, lane=lanes, ttl=st.sampled_from([3600, 15]), late=st.booleans())
@@ -154,7 +165,7 @@ class QueueMachine(World):
     def promote(self) -> None:
         """Bring back what is due."""
         due = [member for member, at in self.seen.zsets.get("deferred", {}).items() if at <= self.bench.time.ms]
-        done = self.do(self.scripts.promote(lease_seconds=LEASE, limit=100))
+        done = self.do(self.scripts.promote(lease_seconds=LEASE, limit=100, lanes=LANES))
         self.note("a delayed task came back", any(member.startswith("task:") for member in due))
         self.note("an object waited out a back-off", any(member.startswith("queue:object:") for member in due))
         self.note("a held task was handed over", done.held != ())
@@ -237,7 +248,7 @@ class QueueMachine(World):
     def complete(self, pick: int, count: int) -> None:
         """End tasks in hand."""
         done = [self.drop(task_id) for task_id in self.picked(self.hands, pick, count)]
-        assert self.do(self.scripts.complete(done)) == [Completed.DONE] * len(done)
+        assert self.do(self.scripts.complete([Completion(*one) for one in done])) == [Completed.DONE] * len(done)
         self.told |= {f"wake:{self.open.pop(task_id).task.lane}" for task_id, _ in done}
 
     @precondition(lambda self: self.hands)
@@ -283,7 +294,7 @@ class QueueMachine(World):
         task_id, number = self.stale[pick % len(self.stale)]
         self.note("a former owner spoke while another held the task", task_id in self.hands)
         before = self.seen
-        assert self.do(self.scripts.complete([(task_id, number)]))[0] in {Completed.STALE, Completed.GONE}
+        assert self.do(self.scripts.complete([Completion(task_id, number)]))[0] in {Completed.STALE, Completed.GONE}
         answer = self.do(self.scripts.release([GivenBack(task_id, number, 20.0, refund=True)]))[0]
         assert answer in {Released.STALE, Released.GONE}
         assert self.do(self.scripts.renew(CONSUMERS[0], [(task_id, number)], lease_seconds=LEASE)) == [Renewed.STALE]

@@ -8,9 +8,11 @@ from uuid import UUID
 import pytest
 
 from detectsched.errors import GenerationLost
-from detectsched.queueing.queue import Enqueued, GivenBack, Placement, Queue, Renewed, Verdict, Withdrawn
+from detectsched.queueing.queue import Completion, Enqueued, GivenBack, Placement, Queue, Renewed, Verdict, Withdrawn
 from detectsched.settings import Settings
 from tests.support.actors import DEFAULT_TURNS, Bench, device_task, object_task
+
+LANES = ("ocr", "text")
 
 
 async def level(bench: Bench) -> tuple[int, int]:
@@ -31,11 +33,11 @@ async def test_a_delayed_device_task_lets_others_pass(bench: Bench) -> None:
     await bench.serve(1)
     await release(bench, first.id, 30)
     assert await bench.serve(5) == [second.id]
-    promoted = await bench.queue.scripts.promote(lease_seconds=60, limit=10)
+    promoted = await bench.queue.scripts.promote(lease_seconds=60, limit=10, lanes=LANES)
     assert (promoted.count, promoted.next_due_seconds) == (0, 30.0)
     assert await level(bench) == (1, 1)
     bench.time.advance(30)
-    assert (await bench.queue.scripts.promote(lease_seconds=60, limit=10)).count == 1
+    assert (await bench.queue.scripts.promote(lease_seconds=60, limit=10, lanes=LANES)).count == 1
     assert await bench.serve(5) == [first.id]
 
 
@@ -47,7 +49,7 @@ async def test_a_delayed_object_task_keeps_its_successors_waiting(bench: Bench) 
     await release(bench, first.id, 30)
     assert await bench.serve(5) == []
     bench.time.advance(30)
-    await bench.queue.scripts.promote(lease_seconds=60, limit=10)
+    await bench.queue.scripts.promote(lease_seconds=60, limit=10, lanes=LANES)
     assert await bench.serve(5) == [first.id]
     await bench.complete(first.id)
     assert await bench.serve(5) == [second.id]
@@ -192,7 +194,7 @@ async def test_lost_data_closes_the_gate(bench: Bench, settings: Settings) -> No
     for call in (
         bench.enqueue(device_task(1, bench.time)),
         bench.serve(1),
-        bench.queue.scripts.complete([(task.id, 1)]),
+        bench.queue.scripts.complete([Completion(task.id, 1)]),
     ):
         with pytest.raises(GenerationLost):
             await call
@@ -223,11 +225,11 @@ async def test_a_running_task_is_held_for_its_runner_after_a_rebuild(bench: Benc
     bench.time.advance(59)
     assert await renew("runner:1:a", [(held.id, 3)], lease_seconds=60) == [Renewed.RENEWED]
     bench.time.advance(59)
-    assert (await bench.queue.scripts.promote(lease_seconds=60, limit=10)).held == ()
+    assert (await bench.queue.scripts.promote(lease_seconds=60, limit=10, lanes=LANES)).held == ()
     bench.time.advance(2)
-    [overdue] = (await bench.queue.scripts.promote(lease_seconds=60, limit=10)).held
+    [overdue] = (await bench.queue.scripts.promote(lease_seconds=60, limit=10, lanes=LANES)).held
     assert (overdue.task_id, overdue.number) == (held.id, 3)
-    assert [word.value for word in await bench.queue.scripts.complete([(held.id, 3)])] == ["DONE"]
+    assert [word.value for word in await bench.queue.scripts.complete([Completion(held.id, 3)])] == ["DONE"]
     assert await bench.serve(5) == [waiting.id]
 
 
@@ -250,7 +252,7 @@ async def test_no_queue_is_rescored_by_time_passing(bench: Bench) -> None:
     key = bench.queue.keys.named("mac:schedule:text:default")
     before = await bench.clients.commands.zrange(key, 0, -1, withscores=True)
     bench.time.advance(1000)
-    await bench.queue.scripts.promote(lease_seconds=60, limit=10)
+    await bench.queue.scripts.promote(lease_seconds=60, limit=10, lanes=LANES)
     await bench.queue.scripts.dispatch("text", capacity=0, live=[], turns=DEFAULT_TURNS)
     assert await bench.clients.commands.zrange(key, 0, -1, withscores=True) == before
     assert len(before) == 5

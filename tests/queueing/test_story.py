@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from detectsched.queueing.queue import Completed, GivenBack, Released, Renewed
+from detectsched.queueing.queue import Completed, Completion, GivenBack, Released, Renewed
 from tests.support.actors import Bench, device_task, object_task
 
 
@@ -72,5 +72,5 @@ async def test_a_stale_owner_changes_nothing(bench: Bench) -> None:
     assert await renew(bench.consumer, [(task.id, old)], lease_seconds=60) == [Renewed.STALE]
     assert await renew("other:1:boot", [(task.id, old + 1)], lease_seconds=60) == [Renewed.STALE]
     assert await renew(bench.consumer, [(task.id, old + 1)], lease_seconds=60) == [Renewed.RENEWED]
-    assert await bench.queue.scripts.complete([(task.id, old)]) == [Completed.STALE]
+    assert await bench.queue.scripts.complete([Completion(task.id, old)]) == [Completed.STALE]
     assert await bench.complete(task.id) == ["DONE"]

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from detectsched.db.accept import NewTask
 from detectsched.queueing.connection import RedisClients
-from detectsched.queueing.queue import Placement, Queue, Turns
+from detectsched.queueing.queue import Completion, Placement, Queue, Turns
 from detectsched.settings import Settings
-from detectsched.task import DEFAULT_TENANT, QueuedTask, QueueId, TaskKind, new_task_id
+from detectsched.task import DEFAULT_TENANT, Entitlement, QueuedTask, QueueId, TaskKind, new_task_id
 
 _SEQUENCES = count(1)
 
@@ -119,7 +119,8 @@ class Bench:
         self, *tasks: QueuedTask, weight: float = 1.0, tenant_weight: float = 1.0, limit: int = 0
     ) -> None:
         """Queue tasks with these entitlements."""
-        await self.queue.scripts.enqueue([Placement(task, limit, weight, tenant_weight) for task in tasks])
+        entitlement = Entitlement(limit=limit, weight=weight, tenant_weight=tenant_weight)
+        await self.queue.scripts.enqueue([Placement(task, entitlement) for task in tasks])
 
     async def serve(self, room: int, *, lane: str = "text", turns: Turns = DEFAULT_TURNS) -> list[UUID]:
         """Dispatch with this many free slots and fetch what was sent, in order; the tasks stay with the consumer."""
@@ -131,5 +132,6 @@ class Bench:
 
     async def complete(self, *task_ids: UUID) -> list[str]:
         """Complete tasks that `serve` returned."""
-        words = await self.queue.scripts.complete([(task_id, self.owners.pop(task_id)) for task_id in task_ids])
+        done = [Completion(task_id, self.owners.pop(task_id)) for task_id in task_ids]
+        words = await self.queue.scripts.complete(done)
         return [word.value for word in words]

@@ -152,7 +152,7 @@ class Snapshot:
         waiting = [p.task for i, p in open_tasks.items() if self.state(i) in {"queued", "deferred"}]
         recount = {
             "tenant:pending": Counter(task.queue.tenant for task in waiting),
-            "mac:pending": Counter(subject_of(task) for task in waiting),
+            "mac:pending": Counter(subject_of(task.queue) for task in waiting),
         }
         for name, counts in recount.items():
             kept = {key: int(count) for key, count in self.hashes.get(name, {}).items()}
@@ -167,7 +167,7 @@ class Snapshot:
         for task_id, placement in open_tasks.items():
             name = str(placement.task.queue)
             states.setdefault(name, Counter())[self.state(task_id)] += 1
-            limits[name] = 1 if name.startswith("object:") else placement.limit
+            limits[name] = 1 if name.startswith("object:") else placement.entitlement.limit
         scheduled, deferred = self.scheduled(), self.zsets.get("deferred", {})
         names = {*states, *(_queue_of(key) for key in self.hashes if ":meta:" in key and key[:6] != "tenant")}
         for name in sorted(names):

@@ -33,7 +33,7 @@ class System:
     async def submit(self, *tasks: NewTask) -> list[UUID]:
         """Accept tasks and queue them, as the API does."""
         rows = await accept(self.ledger, tasks)
-        await self.queue.scripts.enqueue([Placement(row.task, row.in_flight, row.weight) for row in rows])
+        await self.queue.scripts.enqueue([Placement(row.task, row.entitlement) for row in rows])
         return [row.task.id for row in rows]
 
     async def view(self, task_id: UUID) -> TaskView:

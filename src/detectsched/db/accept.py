@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from detectsched.db.connection import Connection, Ledger
-from detectsched.task import QueuedTask, QueueId, QueueKind, TaskKind, TaskState
+from detectsched.task import Entitlement, QueuedTask, QueueId, TaskKind, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class NewTask:
     """A task to be accepted.
 
     ``word_lists`` None means the tenant's default lists. Either ``text`` or ``blob`` (a key of the blob store) is set.
+    ``ttl_seconds`` counts from ``not_before`` where that is later than now.
     """
 
     id: UUID
@@ -36,6 +37,7 @@ class NewTask:
     blob_sha256: bytes | None = None
     media_type: str | None = None
     file_name: str | None = None
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +48,21 @@ class AcceptedTask:
     state: TaskState
     is_new: bool
     request_hash: bytes | None
-    weight: float
-    in_flight: int
-    tenant_weight: float
+    entitlement: Entitlement
     created_at: datetime
     expires_at: datetime
+    not_before: datetime | None = None
     runner: str | None = None
 
 
-_FACTS: Final = """
+FACTS: Final = """
     t.id, t.tenant, t.lane, t.queue, t.mac, t.state, t.cost, t.sequence, t.created_at, t.expires_at, t.not_before,
-    t.delivery, t.attempts, t.request_hash, t.runner, n.weight AS tenant_weight,
-    coalesce(d.weight, 1) AS weight, coalesce(d.in_flight, 0) AS in_flight
+    t.delivery, t.attempts, t.request_hash, t.runner, coalesce(d.weight, n.device_weight) AS weight,
+    coalesce(d.in_flight, 0) AS in_flight, coalesce(d.rate, 0) AS rate, coalesce(d.burst, 0) AS burst,
+    n.weight AS tenant_weight, n.rate AS tenant_rate, n.burst AS tenant_burst
 """
 
-_ENTITLED: Final = """
+ENTITLED: Final = """
     JOIN tenant n ON n.id = t.tenant
     LEFT JOIN device d ON d.tenant = t.tenant AND d.mac = t.mac
 """
@@ -70,9 +72,9 @@ _ACCEPT: Final = f"""
 WITH given AS (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                          $8::float8[], $9::int[], $10::text[], $11::text[], $12::bytea[], $13::text[], $14::text[],
-                         $15::bytea[], $16::text[], $17::text[])
+                         $15::bytea[], $16::text[], $17::text[], $18::timestamptz[])
     WITH ORDINALITY AS g (id, tenant, kind, lane, queue, mac, object, cost, ttl, lists, idempotency_key, request_hash,
-                          text, blob, blob_sha256, media_type, file_name, place)
+                          text, blob, blob_sha256, media_type, file_name, not_before, place)
 ), seen AS (
     -- A device's row is touched once a minute, not once a task.
     INSERT INTO device (tenant, mac)
@@ -83,9 +85,11 @@ WITH given AS (
     ORDER BY 1, 2
     ON CONFLICT (tenant, mac) DO UPDATE SET last_seen_at = now()
 ), t AS (
-    INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, expires_at, word_lists, idempotency_key,
-                      request_hash, text, blob, blob_sha256, media_type, file_name)
-    SELECT g.id, g.tenant, g.kind, g.lane, g.queue, g.mac, g.object, g.cost, now() + g.ttl * interval '1 second',
+    INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, not_before, expires_at, word_lists,
+                      idempotency_key, request_hash, text, blob, blob_sha256, media_type, file_name)
+    SELECT g.id, g.tenant, g.kind, g.lane, g.queue, g.mac, g.object, g.cost,
+           CASE WHEN g.not_before > now() THEN g.not_before END,
+           greatest(now(), g.not_before) + g.ttl * interval '1 second',
            CASE WHEN g.lists IS NULL
                 THEN (SELECT coalesce(array_agg(w.id ORDER BY w.id), '{{}}') FROM word_list w
                       WHERE w.tenant = g.tenant AND w.is_default)
@@ -95,28 +99,28 @@ WITH given AS (
     ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING *
 )
-SELECT {_FACTS} FROM t {_ENTITLED}
+SELECT {FACTS} FROM t {ENTITLED}
 """
 
 _BY_KEY: Final = f"""
-SELECT t.idempotency_key, {_FACTS} FROM task t {_ENTITLED}
+SELECT t.idempotency_key, {FACTS} FROM task t {ENTITLED}
 WHERE (t.tenant, t.idempotency_key) IN (SELECT * FROM unnest($1::text[], $2::text[]))
 """
 
 _OPEN: Final = f"""
-SELECT {_FACTS} FROM task t {_ENTITLED}
+SELECT {FACTS} FROM task t {ENTITLED}
 WHERE t.state IN ('queued', 'running') AND t.sequence > $1 ORDER BY t.sequence LIMIT $2
 """
 
 _OPEN_SINCE: Final = f"""
-SELECT {_FACTS} FROM task t {_ENTITLED}
+SELECT {FACTS} FROM task t {ENTITLED}
 WHERE t.state IN ('queued', 'running') AND t.sequence > $1
   AND coalesce(t.started_at, t.created_at) < now() - $2 * interval '1 second'
 ORDER BY t.sequence LIMIT $3
 """
 
 _OPEN_AMONG: Final = f"""
-SELECT {_FACTS} FROM task t {_ENTITLED}
+SELECT {FACTS} FROM task t {ENTITLED}
 WHERE t.id = ANY ($1::uuid[]) AND t.state IN ('queued', 'running') ORDER BY t.sequence
 """
 
@@ -130,7 +134,7 @@ async def accept(ledger: Ledger, tasks: Sequence[NewTask]) -> list[AcceptedTask]
     # One statement is one transaction: nothing is to be begun and committed around it.
     async with ledger.connection() as connection:
         rows = await connection.fetch(_ACCEPT, *_columns(tasks))
-        accepted = {row["id"]: _accepted(row, is_new=True) for row in rows}
+        accepted = {row["id"]: accepted_row(row, is_new=True) for row in rows}
         repeats = [(task.tenant, task.idempotency_key) for task in tasks if task.id not in accepted]
         earlier = await _by_key(connection, repeats) if repeats else {}
     return [accepted.get(task.id) or earlier[task.tenant, task.idempotency_key] for task in tasks]
@@ -146,28 +150,28 @@ async def accepted_before(ledger: Ledger, keys: Sequence[tuple[str, str]]) -> li
 async def open_tasks(ledger: Ledger, *, after: int, limit: int) -> list[AcceptedTask]:
     """Return tasks that are not terminal, by sequence, beginning after the one given: what a rebuild is made from."""
     async with ledger.connection() as connection:
-        return [_accepted(row, is_new=False) for row in await connection.fetch(_OPEN, after, limit)]
+        return [accepted_row(row, is_new=False) for row in await connection.fetch(_OPEN, after, limit)]
 
 
 async def open_since(ledger: Ledger, *, after: int, older_than_seconds: float, limit: int) -> list[AcceptedTask]:
     """Return open tasks that nothing has happened to for a while, by sequence, beginning after the one given."""
     async with ledger.connection() as connection:
         rows = await connection.fetch(_OPEN_SINCE, after, older_than_seconds, limit)
-    return [_accepted(row, is_new=False) for row in rows]
+    return [accepted_row(row, is_new=False) for row in rows]
 
 
 async def open_among(ledger: Ledger, task_ids: Sequence[UUID]) -> list[AcceptedTask]:
     """Return those of the given tasks that are not terminal, by sequence."""
     async with ledger.connection() as connection:
         rows = await connection.fetch(_OPEN_AMONG, list(task_ids))
-    return [_accepted(row, is_new=False) for row in rows]
+    return [accepted_row(row, is_new=False) for row in rows]
 
 
 async def _by_key(
     connection: Connection, keys: Sequence[tuple[str, str | None]]
 ) -> dict[tuple[str, str | None], AcceptedTask]:
     rows = await connection.fetch(_BY_KEY, [tenant for tenant, _ in keys], [key for _, key in keys])
-    return {(row["tenant"], row["idempotency_key"]): _accepted(row, is_new=False) for row in rows}
+    return {(row["tenant"], row["idempotency_key"]): accepted_row(row, is_new=False) for row in rows}
 
 
 def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
@@ -189,15 +193,16 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
         [task.blob_sha256 for task in tasks],
         [task.media_type for task in tasks],
         [task.file_name for task in tasks],
+        [task.not_before for task in tasks],
     ]
 
 
-def _accepted(row: Any, *, is_new: bool) -> AcceptedTask:
-    kind, tenant, rest = row["queue"].split(":", 2)
+def accepted_row(row: Any, *, is_new: bool) -> AcceptedTask:
+    """Return the task that a row of `FACTS` tells of."""
     return AcceptedTask(
         task=QueuedTask(
             id=UUID(str(row["id"])),
-            queue=QueueId(QueueKind(kind), tenant, rest),
+            queue=QueueId.parse(row["queue"]),
             lane=row["lane"],
             sequence=row["sequence"],
             cost=row["cost"],
@@ -211,11 +216,18 @@ def _accepted(row: Any, *, is_new: bool) -> AcceptedTask:
         state=TaskState(row["state"]),
         is_new=is_new,
         request_hash=row["request_hash"],
-        weight=row["weight"],
-        in_flight=row["in_flight"],
-        tenant_weight=row["tenant_weight"],
+        entitlement=Entitlement(
+            limit=row["in_flight"],
+            weight=row["weight"],
+            rate=row["rate"],
+            burst=row["burst"],
+            tenant_weight=row["tenant_weight"],
+            tenant_rate=row["tenant_rate"],
+            tenant_burst=row["tenant_burst"],
+        ),
         created_at=row["created_at"],
         expires_at=row["expires_at"],
+        not_before=row["not_before"],
         runner=row["runner"],
     )
 

@@ -35,7 +35,9 @@ class Scope(StrEnum):
     READ = "read"
     """Read tasks and results."""
     ADMIN = "admin"
-    """Everything, word lists included."""
+    """Everything of the key's tenant: word lists, devices, dead letters."""
+    OPERATE = "operate"
+    """The platform, which all tenants share: lanes, runners, the share of a tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Principal:
     scopes: frozenset[Scope]
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has a scope; an admin key has all."""
-        return scope in self.scopes or Scope.ADMIN in self.scopes
+        """Whether the key has a scope; an admin's has all that concern its tenant alone."""
+        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.OPERATE)
 
 
 def _digest(secret: str) -> bytes:

@@ -44,10 +44,19 @@ def _double(*, server: str | None = None, **kwargs: Any) -> Any:
 class Tenant(SQLModel, table=True):
     """Whose everything is."""
 
-    __table_args__ = (CheckConstraint("weight > 0"),)
+    __table_args__ = (
+        CheckConstraint("weight > 0"),
+        CheckConstraint("device_weight > 0"),
+        CheckConstraint("rate >= 0"),
+        CheckConstraint("burst >= 0"),
+    )
     id: str = _text(primary_key=True)
     name: str = _text()
     weight: float = _double(server="1", default=1.0)
+    device_weight: float = _double(server="1", default=1.0)
+    """Of devices that have no weight of their own."""
+    rate: float = _double(server="0", default=0.0)
+    burst: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     created_at: datetime = _time()
 
 
@@ -70,15 +79,33 @@ class ApiKey(SQLModel, table=True):
 class Device(SQLModel, table=True):
     """A device that has submitted something, and what its queue is entitled to."""
 
-    __table_args__ = (CheckConstraint("weight > 0"), CheckConstraint("in_flight >= 0"))
+    __table_args__ = (
+        CheckConstraint("weight > 0"),
+        CheckConstraint("in_flight >= 0"),
+        CheckConstraint("rate >= 0"),
+        CheckConstraint("burst >= 0"),
+    )
     tenant: str = _text(primary_key=True, foreign_key="tenant.id")
     mac: str = _text(primary_key=True)
     name: str = _text(default="")
-    weight: float = _double(server="1", default=1.0)
-    in_flight: int = Field(sa_column_kwargs={"server_default": "0"})
-    paused: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    weight: float | None = _double(default=None)
+    """None: the tenant's device_weight."""
+    in_flight: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    rate: float = _double(server="0", default=0.0)
+    burst: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
     first_seen_at: datetime = _time()
     last_seen_at: datetime = _time()
+
+
+class Pause(SQLModel, table=True):
+    """Something that is paused: ``lane:<lane>``, ``tenant:<tenant>``, ``subject:<subject>`` or ``runner:<name>``."""
+
+    what: str = _text(primary_key=True)
+    tenant: str | None = _text()
+    """Whose it is; None for what belongs to the platform."""
+    reason: str = _text(default="")
+    paused_by: str = _text()
+    paused_at: datetime = _time()
 
 
 class Task(SQLModel, table=True):
@@ -101,6 +128,8 @@ class Task(SQLModel, table=True):
         Index("task_tenant_object", "tenant", "object", desc("id"), postgresql_where=text("object IS NOT NULL")),
         Index("task_open", "sequence", postgresql_where=text("state IN ('queued', 'running')")),
         Index("task_expiry", "expires_at", postgresql_where=text("state = 'queued'")),
+        Index("task_dead", "tenant", desc("finished_at"), desc("id"), postgresql_where=text("state = 'dead'")),
+        Index("task_redrive", "redrive_of", unique=True, postgresql_where=text("redrive_of IS NOT NULL")),
     )
     id: UUID = Field(primary_key=True)
     tenant: str = _text(foreign_key="tenant.id")
@@ -136,6 +165,8 @@ class Task(SQLModel, table=True):
     blob_sha256: bytes | None = Field(sa_type=LargeBinary)
     media_type: str | None = _text()
     file_name: str | None = _text()
+    redrive_of: UUID | None = Field(default=None, foreign_key="task.id", ondelete="SET NULL")
+    """The dead letter that this task is another try at; a letter has at most one."""
 
 
 class EngineRecord(SQLModel, table=True):
@@ -224,7 +255,7 @@ class AuditLog(SQLModel, table=True):
 
     __tablename__: ClassVar[str] = "audit_log"
     __table_args__ = (Index("audit_log_tenant", "tenant", desc("id")),)
-    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    id: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     tenant: str = _text()
     at: datetime = _time()
     actor: str = _text()

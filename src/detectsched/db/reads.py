@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 
+from sqlalchemy.orm import QueryableAttribute, defer
 from sqlmodel import col, select
 
 from detectsched.db.connection import Ledger
@@ -22,6 +23,8 @@ class TaskView:
     engine: EngineRecord | None
     detection: DetectionRow | None
     hits: Sequence[HitRow]
+    redriven_as: UUID | None = None
+    """The task that is another try at this dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,18 @@ async def get_task(ledger: Ledger, tenant: str, task_id: UUID) -> TaskView | Non
         if detection is not None and detection.hit_count:
             of_task = select(HitRow).where(HitRow.task_id == task_id)
             hits = (await session.exec(of_task.order_by(col(HitRow.start_offset), col(HitRow.id)))).all()
-    return TaskView(task, engine, detection, hits)
+        redriven_as: UUID | None = None
+        if task.state == TaskState.DEAD.value:
+            redriven_as = (await session.exec(select(Task.id).where(Task.redrive_of == task_id))).first()
+    return TaskView(task, engine, detection, hits, redriven_as)
+
+
+async def get_row(ledger: Ledger, tenant: str, task_id: UUID) -> Task | None:
+    """Return a tenant's task without its payload; None when the tenant has no such task."""
+    payload = defer(cast("QueryableAttribute[str | None]", Task.text), raiseload=True)
+    query = select(Task).where(Task.id == task_id, Task.tenant == tenant).options(payload)
+    async with ledger.reading() as session:
+        return (await session.exec(query)).first()
 
 
 async def task_state(ledger: Ledger, tenant: str, task_id: UUID) -> TaskState | None:

@@ -35,6 +35,11 @@ UPDATE task SET state = 'expired', finished_at = now(), error_reason = 'expired'
 WHERE id = ANY ($1::uuid[]) AND state = 'queued'
 """
 
+_GIVE_UP: Final = """
+UPDATE task SET state = 'dead', finished_at = now(), error_reason = $2, error_detail = $3
+WHERE id = ANY ($1::uuid[]) AND state = 'queued' RETURNING id
+"""
+
 # A row may run under an older delivery than the one that was lost: its runner never learned that it had started it and
 # gave it back, and the next one died before it did. Only a newer delivery has an owner.
 _RECOVER: Final = """
@@ -73,6 +78,15 @@ async def expire(ledger: Ledger, task_ids: Sequence[UUID]) -> None:
     """Record what dispatch.lua decided: these waiting tasks have expired."""
     async with ledger.connection() as connection:
         await connection.execute(_EXPIRE, list(task_ids))
+
+
+async def give_up(ledger: Ledger, task_ids: Sequence[UUID], *, reason: str, detail: str) -> list[UUID]:
+    """Make waiting tasks dead letters; return those that became one now."""
+    if not task_ids:
+        return []
+    async with ledger.connection() as connection:
+        rows = await connection.fetch(_GIVE_UP, list(task_ids), reason, detail)
+    return [UUID(str(row["id"])) for row in rows]
 
 
 async def recover(ledger: Ledger, lost: Sequence[tuple[UUID, int]], *, max_attempts: int) -> dict[UUID, TaskState]:

@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from detectsched.clock import monotonic
-from detectsched.dispatcher.capacity import Capacity, capacity_of
 from detectsched.lifecycle import Loop
-from detectsched.queueing.queue import Queue, Turns
-from detectsched.settings import SchedulerSettings
+from detectsched.queueing.queue import Capacity, Queue, Turns, capacity_of
+from detectsched.settings import NoRunner, SchedulerSettings
 from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
+
+_BATCH: Final = 200
+_RECORDS_BELIEVED_SECONDS: Final = 1.0
 
 
 class Allocator(Loop):
     """Calls dispatch.lua for one lane until its room or its work is used up.
 
-    ``on_expired`` is told when a task's time to live was found to have passed, so that it is settled at once.
+    While the lane has no runner at all, its queues back off (or their heads are given up); when one comes, that ends.
+    ``on_decided`` is told when a script has decided something for good, so that it is settled at once.
     """
 
     pause_is_elsewhere = True
 
-    def __init__(self, queue: Queue, lane: str, settings: SchedulerSettings, *, on_expired: Callable[[], None]) -> None:
+    def __init__(self, queue: Queue, lane: str, settings: SchedulerSettings, *, on_decided: Callable[[], None]) -> None:
         super().__init__(settings.safety_tick_seconds)
         self._queue = queue
         self._lane = lane
-        self._on_expired = on_expired
+        self._settings = settings
+        self._on_decided = on_decided
         self._turns = Turns(
             batch=settings.batch_size,
             min_batch=settings.min_batch_size,
             starvation_seconds=settings.starvation_hint_seconds,
             order=settings.order.value,
         )
-        self._capacity = Capacity(0, ())
+        self._capacity = Capacity()
+        self._had_runner: bool | None = None
         self._epoch = -1
         self._read_at = 0.0
 
@@ -45,6 +51,9 @@ class Allocator(Loop):
     async def run_once(self) -> int:
         """Dispatch what there is room for; return how many tasks were sent."""
         await self._read_capacity()
+        if not self._capacity.has_runner:
+            await self._defer()
+            return 0
         sent = 0
         while True:
             done = await self._queue.scripts.dispatch(
@@ -52,7 +61,7 @@ class Allocator(Loop):
             )
             sent += done.sent
             if done.expired:
-                self._on_expired()
+                self._on_decided()
             if not done.more:
                 break
         if sent:
@@ -66,6 +75,32 @@ class Allocator(Loop):
     async def _read_capacity(self) -> None:
         # The epoch tells at once when a runner comes, goes or changes; the age finds those that died silently.
         epoch, now = await self._queue.registry.epoch(), monotonic()
-        if epoch != self._epoch or now - self._read_at > 1.0:
-            self._capacity = capacity_of(self._lane, await self._queue.registry.workers())
-            self._epoch, self._read_at = epoch, now
+        if epoch == self._epoch and now - self._read_at <= _RECORDS_BELIEVED_SECONDS:
+            return
+        self._capacity = capacity_of(self._lane, await self._queue.registry.workers(), self._settings)
+        self._epoch, self._read_at = epoch, now
+        if self._lane in self._settings.gpu_lanes:
+            await self._queue.admit_cpu(self._lane, admitted=self._capacity.cpu_admitted)
+        if self._capacity.has_runner and not self._had_runner:
+            await self._resume()
+        if self._had_runner is not None and self._capacity.has_runner is not self._had_runner:
+            log.warning("lane has a runner" if self._capacity.has_runner else "lane has no runner", lane=self._lane)
+        self._had_runner = self._capacity.has_runner
+
+    async def _defer(self) -> None:
+        policy = "dead_letter" if self._settings.no_runner is NoRunner.DEAD_LETTER else "defer"
+        while True:
+            done = await self._queue.scripts.defer(
+                self._lane, policy=policy, max_defers=self._settings.max_defers, limit=_BATCH
+            )
+            if done.given_up:
+                self._on_decided()
+            if done.queues or done.given_up:
+                log.info("no runner", lane=self._lane, queues_deferred=done.queues, tasks_given_up=done.given_up)
+            if not done.more:
+                return
+
+    async def _resume(self) -> None:
+        more = True
+        while more:
+            _, more = await self._queue.scripts.resume(self._lane, limit=_BATCH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.allocator import Allocator
+from detectsched.dispatcher.pauses import PauseKeeper
 from detectsched.dispatcher.promoter import Promoter
 from detectsched.dispatcher.reaper import Reaper
 from detectsched.dispatcher.rebuilder import Rebuilder
@@ -28,9 +29,10 @@ def dispatcher_services(queue: Queue, ledger: Ledger, settings: Settings) -> lis
         Rebuilder(queue, ledger, settings),
         settler,
         Reaper(queue, ledger, settings.lanes, scheduler),
-        Promoter(queue, ledger, scheduler),
+        Promoter(queue, ledger, settings.lanes, scheduler),
         Sweeper(queue, ledger, scheduler),
         Reconciler(queue, ledger, scheduler),
-        Watermark(queue, settings),
-        *(Allocator(queue, lane, scheduler, on_expired=settler.wake) for lane in settings.lanes),
+        PauseKeeper(queue, ledger, settings),
+        Watermark(queue, ledger, settings),
+        *(Allocator(queue, lane, scheduler, on_decided=settler.wake) for lane in settings.lanes),
     ]

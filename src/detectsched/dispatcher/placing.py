@@ -16,5 +16,4 @@ def placement_of(row: AcceptedTask, settings: SchedulerSettings, *, now_ms: int)
     if row.state is TaskState.RUNNING:
         task = replace(task, not_before_ms=now_ms + round(settings.lease_seconds * 1000))
         held_by = row.runner or "?"
-    limit = row.in_flight or settings.device_in_flight
-    return Placement(task, limit, row.weight, row.tenant_weight, held_by)
+    return Placement(task, row.entitlement.with_default_limit(settings.device_in_flight), held_by)

@@ -18,10 +18,11 @@ class Promoter(Loop):
 
     pause_is_elsewhere = True
 
-    def __init__(self, queue: Queue, ledger: Ledger, settings: SchedulerSettings) -> None:
+    def __init__(self, queue: Queue, ledger: Ledger, lanes: tuple[str, ...], settings: SchedulerSettings) -> None:
         super().__init__(settings.safety_tick_seconds)
         self._queue = queue
         self._ledger = ledger
+        self._lanes = lanes
         self._settings = settings
         self._next_due: float | None = None
 
@@ -29,7 +30,9 @@ class Promoter(Loop):
         """Promote everything due now; return how many."""
         promoted = 0
         while True:
-            done = await self._queue.scripts.promote(lease_seconds=self._settings.lease_seconds, limit=_BATCH)
+            done = await self._queue.scripts.promote(
+                lease_seconds=self._settings.lease_seconds, limit=_BATCH, lanes=self._lanes
+            )
             await recover_deliveries(self._queue, self._ledger, done.held, self._settings)
             promoted += done.count
             if done.next_due_seconds != 0:

@@ -7,6 +7,7 @@ from typing import Final
 from detectsched.clock import monotonic
 from detectsched.db.accept import open_tasks
 from detectsched.db.connection import Ledger
+from detectsched.db.control import milliseconds, pauses
 from detectsched.dispatcher.placing import placement_of
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Queue
@@ -44,6 +45,8 @@ class Rebuilder(Loop):
         began = monotonic()
         log.warning("rebuilding the queues from PostgreSQL")
         removed = await self._queue.rebuild.wipe(token, self._settings.lanes)
+        paused = {row.what: milliseconds(row.paused_at) for row in await pauses(self._ledger)}
+        await self._queue.rebuild.set_paused(paused)
         queued = await self._requeue(token)
         await self._queue.rebuild.open(token)
         seconds = round(monotonic() - began, 3)

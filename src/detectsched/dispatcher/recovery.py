@@ -8,7 +8,7 @@ from uuid import UUID
 from detectsched.db.connection import Ledger
 from detectsched.db.dead_letters import dead_letter_documents
 from detectsched.db.transitions import recover
-from detectsched.queueing.queue import GivenBack, Queue
+from detectsched.queueing.queue import Completion, GivenBack, Queue
 from detectsched.settings import SchedulerSettings
 from detectsched.task import Delivery, TaskState
 from detectsched.telemetry import get_logger
@@ -35,14 +35,14 @@ async def recover_deliveries(
     ]
     # A task that PostgreSQL has ended, or does not know at all, has nothing to wait for in Redis.
     over = [
-        (delivery.task_id, delivery.number)
+        Completion(delivery.task_id, delivery.number)
         for delivery in lost
         if states.get(delivery.task_id) not in {TaskState.QUEUED, TaskState.RUNNING}
     ]
     if back:
         await queue.scripts.release(back)
     if over:
-        letters = await dead_letter_documents(ledger, [task_id for task_id, _ in over])
+        letters = await dead_letter_documents(ledger, [done.task_id for done in over])
         await queue.mirror_dead_letters(letters, keep=settings.dead_letters_kept)
         await queue.scripts.complete(over)
     log.warning("recovered tasks of a silent runner", returned=len(back), ended=len(over))

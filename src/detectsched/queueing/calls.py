@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
-from detectsched.task import Delivery, QueuedTask, QueueId
+from detectsched.task import Delivery, Entitlement, QueuedTask, QueueId, QueueKind
 from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -112,12 +112,60 @@ class Promoted:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """A task to be given back: after ``delay_seconds``, with its cost refunded when nothing was run."""
+    """A task to be given back after ``delay_seconds``.
+
+    ``refund`` says that nothing was run: its cost and its rate token return. ``failed`` counts against its queue.
+    """
 
     task_id: UUID
     delivery: int
     delay_seconds: float = 0.0
     refund: bool = False
+    failed: bool = False
+
+    @property
+    def why(self) -> str:
+        """The word that release.lua takes."""
+        return "unused" if self.refund else "failed" if self.failed else ""
+
+
+class Result(StrEnum):
+    """What a completed task says about its queue."""
+
+    GOOD = "good"
+    """It was examined: failures in a row end here."""
+    BAD = "bad"
+    """It could not be examined."""
+    NONE = ""
+    """Nothing: it was cancelled, or had ended before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A task that is terminal in PostgreSQL; ``seconds`` of work it took, where that was measured."""
+
+    task_id: UUID
+    delivery: int
+    result: Result = Result.NONE
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How queues back off: after ``threshold`` failures in a row (0: never), base × 2^(n − 1), at most the maximum."""
+
+    threshold: int
+    base_seconds: float
+    max_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """What was done for want of a runner."""
+
+    queues: int
+    given_up: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,42 +183,46 @@ class Turns:
 class Placement:
     """A task to be queued, with what its queue is entitled to.
 
-    ``limit`` is the most of the queue's tasks in flight (0: no limit), ``weight`` and ``tenant_weight`` divide costs.
     ``held_by`` names the runner of a task that was running when Redis lost its data: it is held for it until
     ``task.not_before_ms``.
     """
 
     task: QueuedTask
-    limit: int = 0
-    weight: float = 1.0
-    tenant_weight: float = 1.0
+    entitlement: Entitlement = field(default_factory=Entitlement)
     held_by: str = ""
 
 
-class Counted(Protocol):
-    """Whatever belongs to a queue, and perhaps to a device."""
-
-    @property
-    def queue(self) -> QueueId:
-        """Its queue."""
-        ...
-
-    @property
-    def mac(self) -> str | None:
-        """Its device."""
-        ...
+def subject_of(queue: QueueId) -> str:
+    """Return what a queue's backlog is counted, and its pause kept, under: its device, or its object."""
+    if queue.kind is QueueKind.OBJECT:
+        return f"{queue.tenant}:object:{queue.rest}"
+    return f"{queue.tenant}:{queue.rest.partition(':')[2]}"
 
 
-def subject_of(task: Counted) -> str:
-    """Return what the task's backlog is counted under: its device, or its object."""
-    return f"{task.queue.tenant}:{task.mac}" if task.mac else f"{task.queue.tenant}:object:{task.queue.rest}"
+def _flat(entitlement: Entitlement) -> list[str | int | float]:
+    return [
+        entitlement.limit,
+        f"{entitlement.weight:.6g}",
+        f"{entitlement.rate:.6g}",
+        entitlement.burst,
+        f"{entitlement.tenant_weight:.6g}",
+        f"{entitlement.tenant_rate:.6g}",
+        entitlement.tenant_burst,
+    ]
 
 
 class Scripts:
     """The scripts as typed functions; ``now_ms`` replaces Redis TIME in tests and simulation."""
 
-    def __init__(self, call: Call, *, meta_ttl_seconds: int, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, call: Call, *, meta_ttl_seconds: int, backoff: Backoff, now_ms: Callable[[], int] | None = None
+    ) -> None:
         self._call = call
+        self._backoff: list[str | int | float] = [
+            backoff.threshold,
+            round(backoff.base_seconds * 1000),
+            round(backoff.max_seconds * 1000),
+        ]
         self._meta_ttl = meta_ttl_seconds
         self._now_ms = now_ms
 
@@ -198,7 +250,6 @@ class Scripts:
             flat += [
                 str(task.id),
                 str(task.queue),
-                subject_of(task),
                 task.lane,
                 task.created_ms,
                 f"{task.cost:.6g}",
@@ -206,10 +257,8 @@ class Scripts:
                 task.expires_ms,
                 task.not_before_ms,
                 task.delivery,
-                placement.limit,
-                f"{placement.weight:.6g}",
-                f"{placement.tenant_weight:.6g}",
                 placement.held_by,
+                *_flat(placement.entitlement),
             ]
         return [Enqueued(word.decode()) for word in await self._call("enqueue", flat)]
 
@@ -232,18 +281,19 @@ class Scripts:
         )
         return Dispatched(int(answer[1]), int(answer[2]), answer[3] == b"1", int(answer[4]))
 
-    async def complete(self, tasks: Sequence[tuple[UUID, int]]) -> list[Completed]:
-        """Forget tasks, given as (id, delivery), that are terminal in PostgreSQL."""
-        flat: list[str | int | float] = [self._now(), self._meta_ttl]
-        for task_id, delivery in tasks:
-            flat += [str(task_id), delivery]
+    async def complete(self, completions: Sequence[Completion]) -> list[Completed]:
+        """Forget tasks that are terminal in PostgreSQL."""
+        flat: list[str | int | float] = [self._now(), self._meta_ttl, *self._backoff]
+        for done in completions:
+            seconds = "" if done.seconds is None else f"{done.seconds:.6g}"
+            flat += [str(done.task_id), done.delivery, done.result.value, seconds]
         return [Completed(word.decode()) for word in await self._call("complete", flat)]
 
     async def release(self, tasks: Sequence[GivenBack]) -> list[Released]:
         """Give tasks back to their queues, in their place by sequence."""
-        flat: list[str | int | float] = [self._now(), self._meta_ttl]
+        flat: list[str | int | float] = [self._now(), self._meta_ttl, *self._backoff]
         for task in tasks:
-            flat += [str(task.task_id), task.delivery, round(task.delay_seconds * 1000), int(task.refund)]
+            flat += [str(task.task_id), task.delivery, round(task.delay_seconds * 1000), task.why]
         return [Released(word.decode()) for word in await self._call("release", flat)]
 
     async def renew(self, consumer: str, tasks: Sequence[tuple[UUID, int]], *, lease_seconds: float) -> list[Renewed]:
@@ -279,11 +329,36 @@ class Scripts:
         """Remove a lane's consumers that hold nothing and have been silent for so long; return how many."""
         return int((await self._call("prune", [lane, round(idle_seconds * 1000)]))[1])
 
-    async def promote(self, *, lease_seconds: float, limit: int) -> Promoted:
-        """Bring back delayed tasks and backed-off queues that are due."""
-        answer = await self._call("promote", [self._now(), self._meta_ttl, round(lease_seconds * 1000), limit])
+    async def promote(self, *, lease_seconds: float, limit: int, lanes: Sequence[str]) -> Promoted:
+        """Bring back delayed tasks, and queues and tenants out of their back-off, that are due."""
+        answer = await self._call("promote", [self._now(), self._meta_ttl, round(lease_seconds * 1000), limit, *lanes])
         due = int(answer[1]) / 1000 if answer[1] else None
         return Promoted(int(answer[2]), due, tuple(_deliveries("", answer[3:])))
+
+    async def defer(self, lane: str, *, policy: str, max_defers: int, limit: int) -> Deferred:
+        """Let the queues of a lane without healthy runners back off, or give up their heads."""
+        _, base, most = self._backoff
+        answer = await self._call("defer", [self._now(), self._meta_ttl, lane, policy, base, most, max_defers, limit])
+        return Deferred(int(answer[1]), int(answer[2]), answer[3] == b"1")
+
+    async def resume(self, lane: str, *, limit: int) -> tuple[int, bool]:
+        """End back-offs for want of a runner; return how many, and whether more are left."""
+        answer = await self._call("resume", [self._now(), self._meta_ttl, lane, limit])
+        return int(answer[1]), answer[2] == b"1"
+
+    async def entitle(self, changes: Sequence[tuple[QueueId, str, Entitlement]]) -> None:
+        """Note what queues, given with their lane, may have from now on."""
+        flat: list[str | int | float] = [self._now(), self._meta_ttl]
+        for queue, lane, entitlement in changes:
+            flat += [str(queue), lane, *_flat(entitlement)]
+        await self._call("entitle", flat)
+
+    async def pause(self, what: str, *, paused: bool, lanes: Sequence[str], queues: Sequence[QueueId] = ()) -> None:
+        """Pause or resume ``lane:<lane>``, ``tenant:<tenant>`` or ``subject:<subject>`` (with its queues)."""
+        await self._call(
+            "pause",
+            [self._now(), self._meta_ttl, what, int(paused), len(lanes), *lanes, *map(str, queues)],
+        )
 
     async def settle(self, elements: Sequence[bytes]) -> int:
         """Empty the settlement list of elements that PostgreSQL has; return how many were still there."""

@@ -11,19 +11,37 @@ rebuild                  STRING token of the rebuild under way                  
 scheduler                HASH   policy                                                      for ever        rebuilder
 mac:queue:<t>:<l>:<mac>  LIST   ``lane|created_ms|cost|sequence|task id`` by sequence       while not empty scripts
 object:queue:<t>:<name>  LIST   the same                                                    while not empty scripts
-mac:meta:…, object:meta… HASH   key:<l> and epoch:<l> (of v), weight, limit, inflight,      while it        scripts
-                                deferred, tombstones, lane (where it is scheduled), since   matters, then
-                                (eligible), until (back-off), paused                        meta TTL
+mac:meta:…, object:meta… HASH   key:<l> and epoch:<l> (of v), weight, limit, rate, burst,   while it        scripts
+                                tokens, filled, inflight, deferred, tombstones, lane (where matters, then
+                                it is scheduled), since (eligible), until (back-off),       meta TTL
+                                failures, probing, defers
 tenant:meta:<l>:<t>      HASH   key, v (key last served among its queues), epoch (of v),    while           scripts
                                 weight                                                      scheduled, then
                                                                                             meta TTL
+tenant:limits:<t>        HASH   rate, burst, tokens, filled, until                          a day           scripts
+paused                   HASH   ``lane:…``, ``tenant:…``, ``subject:…`` → since (ms)        while paused    pause
+unserved:<l>             SET    queues that backed off for want of a runner                 while not empty defer
+lane:last                HASH   lane → queue served last for one task while another starved for ever        dispatch
+lane:admission           HASH   lane → any or gpu: which runners may read its stream        for ever        allocator
+lane:seconds             HASH   lane → smoothed seconds of work per unit of cost            for ever        complete
 task:<id>                HASH   state (queued, deferred, streamed, held, withdrawn,         while open      scripts
-                                settling), queue, lane, subject, created, cost, sequence,
-                                expires, delivery, entry, owner, cancel
+                                settling), queue, lane, created, cost, sequence, expires,
+                                ready, delivery, entry, owner, cancel
 mac:schedule:<l>         ZSET   tenants with something to serve, by virtual key             while not empty scripts
 mac:schedule:<l>:<t>     ZSET   servable queues of a tenant, by virtual key                 while not empty scripts
-mac:clock                HASH   lane → V, the tenant key last served; @epoch: last given    for ever        scripts
-deferred                 ZSET   ``task:<id>``, ``queue:<q>``, ``held:<id>`` by due time (ms) while not empty scripts
+mac:meta:…, object:meta… HASH   key:<l> and epoch:<l> (of v), weight, limit, rate, burst,   while it        scripts
+                                tokens, filled, inflight, deferred, tombstones, lane (where matters, then
+                                it is scheduled), since (eligible), until (back-off),       meta TTL
+                                failures, probing, defers
+tenant:meta:<l>:<t>      HASH   key, v (key last served among its queues), epoch (of v),    while           scripts
+                                weight                                                      scheduled, then
+                                                                                            meta TTL
+tenant:limits:<t>        HASH   rate, burst, tokens, filled, until                          a day           scripts
+paused                   HASH   ``lane:…``, ``tenant:…``, ``subject:…`` → since (ms)        while paused    pause
+unserved:<l>             SET    queues that backed off for want of a runner                 while not empty defer
+lane:last                HASH   lane → queue served last for one task while another starved for ever        dispatch
+lane:admission           HASH   lane → any or gpu: which runners may read its stream        for ever        allocator
+lane:seconds             HASH   lane → smoothed seconds of work per unit of cost            for ever        complete
 stream:<l>               STREAM t task id, d delivery; group ``runners``                    for ever        dispatch
 wake:<l>, wake:@deferred LIST   at most one token                                           until popped    scripts
 global_pending           STRING tasks waiting (queued or deferred)                          for ever        scripts
@@ -31,7 +49,6 @@ tenant:pending           HASH   tenant → tasks waiting, no zeros              
 mac:pending              HASH   ``<t>:<mac>`` or ``<t>:object:<name>`` → waiting, no zeros  while not empty scripts
 overloaded_macs          SET    subjects over their limit                                   while not empty admit
 lane:completed           HASH   lane → tasks completed                                      for ever        complete
-lane:served              HASH   lane → cost completed                                       for ever        complete
 settlement               LIST   ``<decision>|<task id>`` not yet in PostgreSQL              while not empty dispatch
 dead_letter              LIST   newest dead letters, JSON                                   for ever        dispatcher
 watermark                STRING level of the system, JSON                                   watermark TTL   dispatcher
@@ -68,8 +85,9 @@ _WITHOUT_TTL: Final = (
     "tenant:pending",
     "mac:pending",
     "overloaded_macs",
-    "lane:completed",
-    "lane:served",
+    "paused",
+    "unserved:",
+    "lane:",
     "settlement",
     "dead_letter",
     "workers",

@@ -14,7 +14,11 @@ from detectsched.errors import GenerationLost
 from detectsched.queueing import scripts
 from detectsched.queueing.calls import (
     Admission,
+    Backoff,
+    Call,
     Completed,
+    Completion,
+    Deferred,
     Dispatched,
     Enqueued,
     GivenBack,
@@ -22,6 +26,7 @@ from detectsched.queueing.calls import (
     Promoted,
     Released,
     Renewed,
+    Result,
     Scripts,
     Turns,
     Verdict,
@@ -29,28 +34,48 @@ from detectsched.queueing.calls import (
     delivery_of,
     subject_of,
 )
+from detectsched.queueing.capacity import Capacity, capacity_of
 from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import DEFERRED, GROUP, Keys
+from detectsched.queueing.pausing import concerned, paused_lane, paused_runner, paused_subject, paused_tenant
 from detectsched.queueing.rebuild import Rebuild, run_id_of
 from detectsched.queueing.registry import Registry, WorkerRecord
+from detectsched.queueing.scaling import Scaling, scaling_of
+from detectsched.queueing.views import LaneState, QueueState, Standing, Views, aging_score
 from detectsched.settings import Settings
 from detectsched.task import Delivery
 
 __all__ = [
     "Admission",
+    "Capacity",
     "Completed",
+    "Completion",
+    "Deferred",
     "Dispatched",
     "Enqueued",
     "GivenBack",
+    "LaneState",
     "Placement",
     "Promoted",
     "Queue",
+    "QueueState",
     "Released",
     "Renewed",
+    "Result",
+    "Scaling",
+    "Standing",
     "Turns",
     "Verdict",
     "Withdrawn",
     "WorkerRecord",
+    "aging_score",
+    "capacity_of",
+    "concerned",
+    "paused_lane",
+    "paused_runner",
+    "paused_subject",
+    "paused_tenant",
+    "scaling_of",
     "subject_of",
 ]
 
@@ -73,9 +98,10 @@ class Queue:
         self.keys = Keys(settings.redis.prefix, shard)
         self.generation: str | None = None
         self._now_ms = now_ms
-        self._meta_ttl_seconds = settings.scheduler.queue_meta_ttl_seconds
-        self.scripts = Scripts(self._call, meta_ttl_seconds=self._meta_ttl_seconds, now_ms=now_ms)
+        self._scheduler = settings.scheduler
+        self.scripts = self._scripts(self._call)
         self.registry = Registry(self._redis, self.keys)
+        self.views = Views(self._call, self._redis, self.keys)
         self.rebuild = Rebuild(clients, self.keys, settings.scheduler.policy)
 
     async def join(self) -> str:
@@ -101,6 +127,15 @@ class Queue:
             return False
         return True
 
+    def _scripts(self, call: Call) -> Scripts:
+        scheduler = self._scheduler
+        return Scripts(
+            call,
+            meta_ttl_seconds=scheduler.queue_meta_ttl_seconds,
+            backoff=Backoff(scheduler.failure_threshold, scheduler.backoff_base_seconds, scheduler.backoff_max_seconds),
+            now_ms=self._now_ms,
+        )
+
     def rebuilding(self, token: str) -> Scripts:
         """Return the scripts for whoever holds the rebuild lock, while the gate is closed to everybody else."""
 
@@ -114,7 +149,7 @@ class Queue:
                 raise GenerationLost("the rebuild was lost to another process")
             return answer
 
-        return Scripts(call, meta_ttl_seconds=self._meta_ttl_seconds, now_ms=self._now_ms)
+        return self._scripts(call)
 
     async def now_ms(self) -> int:
         """Return Redis' clock, by which everything in the queues is timed; milliseconds since the epoch."""
@@ -156,6 +191,22 @@ class Queue:
     async def read_own(self, lane: str, consumer: str, *, count: int = 1000) -> list[Delivery]:
         """Return what is pending in this consumer's name: after a lost reply, deliveries it never saw."""
         return await self.scripts.mine(lane, consumer, limit=count)
+
+    async def admit_cpu(self, lane: str, *, admitted: bool) -> None:
+        """Say whether runners without a GPU may read a lane that is for GPUs."""
+        async with translated():
+            await self._redis.hset(self.keys.named("lane:admission"), lane, "any" if admitted else "gpu")
+
+    async def admits_cpu(self, lane: str) -> bool:
+        """Whether runners without a GPU may read a lane that is for GPUs."""
+        async with translated():
+            return bool(await self._redis.hget(self.keys.named("lane:admission"), lane) == b"any")
+
+    async def paused(self) -> dict[str, int]:
+        """Return what is paused, and since when (ms): ``lane:…``, ``tenant:…``, ``subject:…``, ``runner:…``."""
+        async with translated():
+            found = await self._redis.hgetall(self.keys.named("paused"))
+        return {what.decode(): int(since) for what, since in found.items()}
 
     # Waiting --------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from uuid import uuid4
 
@@ -92,17 +93,35 @@ class Rebuild:
             GenerationLost: the lock is not ours any more; nothing that another has rebuilt was removed.
         """
         removed = 0
+        async for doomed in self._keys_but(_SPARED):
+            removed += await self._wipe(token, doomed)
+        await self.ensure_groups(lanes)
+        return removed
+
+    async def discard(self) -> int:
+        """Remove every key of the shard, for good: a simulation leaves nothing behind. Return how many keys went."""
+        removed = 0
+        async for doomed in self._keys_but(()):
+            async with translated():
+                removed += await self._redis.unlink(*doomed)
+        return removed
+
+    async def _keys_but(self, spared: tuple[str, ...]) -> AsyncIterator[list[bytes]]:
         cursor = 0
         while True:
             async with translated():
                 cursor, found = await self._redis.scan(cursor, match=_escaped(self._keys.tag) + "*", count=_SCAN)
-            doomed = [key for key in found if not key.decode().removeprefix(self._keys.tag).startswith(_SPARED)]
+            doomed = [key for key in found if not key.decode().removeprefix(self._keys.tag).startswith(spared)]
             if doomed:
-                removed += await self._wipe(token, doomed)
+                yield doomed
             if cursor == 0:
-                break
-        await self.ensure_groups(lanes)
-        return removed
+                return
+
+    async def set_paused(self, paused: Mapping[str, int]) -> None:
+        """Restore what is paused, before anything is queued."""
+        if paused:
+            async with translated():
+                await self._redis.hset(self._keys.named("paused"), mapping=dict(paused))
 
     async def ensure_groups(self, lanes: tuple[str, ...]) -> None:
         """Make the stream and the consumer group of every lane, where they are missing."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from detectsched.queueing.connection import Redis, translated
 from detectsched.queueing.keys import Keys
@@ -12,21 +14,27 @@ from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_MOST_SLOTS: Final = 10_000
+"""More than any setting allows: a damaged record must not promise the room of a thousand machines."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord:
     """What a runner says of itself.
 
-    The first twelve fields are the original's (memory in bytes, loads in percent). ``consumer`` is its identity,
-    ``host:pid:boot``; ``slots`` maps lanes to the tasks it works on at once, as ``ocr=1,text=32``; ``state`` is
-    ``healthy``, ``busy`` (pressure: nothing is fetched) or ``stopping``, and ``reason`` says why in words.
+    The first twelve fields are the original's (memory in bytes, loads in percent; None, in Redis '', is a load that
+    cannot be measured). ``consumer`` is its identity, ``host:pid:boot``, ``label`` the name that operators drain it by;
+    ``slots`` maps lanes to the tasks it works on at once, as ``ocr=1,text=32``; ``state`` is ``healthy``, ``busy``
+    (pressure: nothing is fetched), ``unhealthy`` (it cannot work until a person starts it anew) or ``stopping``, and
+    ``reason`` says why in words. ``gpu_state`` is ``ok``, ``busy``, ``unknown``, ``lost`` or ``absent``, and why; ''
+    for a runner that uses no GPU.
     """
 
     hostname: str
     pid: int
     gpu_available: int
-    gpu_util: float
-    gpu_memory_util: float
+    gpu_util: float | None
+    gpu_memory_util: float | None
     cpu_count: int
     cpu_percent: float
     memory_total: int
@@ -36,8 +44,10 @@ class WorkerRecord:
     last_heartbeat: str
     consumer: str
     slots: str
+    label: str = ""
     state: str = "healthy"
     reason: str = ""
+    gpu_state: str = ""
     engine: str = ""
     version: str = ""
 
@@ -61,13 +71,14 @@ class Registry:
     def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
+        self._malformed: set[str] = set()
 
     async def report(self, record: WorkerRecord, *, ttl_seconds: float, changed: bool, lanes: tuple[str, ...]) -> None:
         """Write a record for another TTL; when its slots or health changed, wake the dispatchers of its lanes."""
         key = self._keys.named(f"worker:{record.name}")
         async with translated():
             pipe = self._redis.pipeline(transaction=True)
-            values: dict[Any, Any] = asdict(record)
+            values: dict[Any, Any] = {name: "" if value is None else value for name, value in asdict(record).items()}
             pipe.hset(key, mapping=values)
             pipe.pexpire(key, round(ttl_seconds * 1000))
             pipe.zadd(self._keys.named("workers"), {record.name: round((time.time() + ttl_seconds) * 1000)})
@@ -98,29 +109,67 @@ class Registry:
     async def workers(self) -> list[WorkerRecord]:
         """Return the records of runners that have reported within their TTL; malformed ones are left out and logged."""
         async with translated():
-            names = [raw.decode() for raw in await self._redis.zrange(self._keys.named("workers"), 0, -1)]
+            names = [
+                raw.decode(errors="replace") for raw in await self._redis.zrange(self._keys.named("workers"), 0, -1)
+            ]
             if not names:
                 return []
             pipe = self._redis.pipeline(transaction=False)
             for name in names:
                 pipe.hgetall(self._keys.named(f"worker:{name}"))
-            rows = await pipe.execute()
+            # What is no hash must not hide the other runners.
+            rows = await pipe.execute(raise_on_error=False)
             gone = [name for name, row in zip(names, rows, strict=True) if not row]
             if gone:
                 await self._redis.zrem(self._keys.named("workers"), *gone)
-        return [record for row in rows if row and (record := _parse(row)) is not None]
+        self._malformed &= set(names)
+        return [
+            record
+            for name, row in zip(names, rows, strict=True)
+            if row and (record := self._record_of(name, row)) is not None
+        ]
+
+    def _record_of(self, name: str, row: Any) -> WorkerRecord | None:
+        try:
+            return _parse(row)
+        except (TypeError, ValueError) as error:
+            # The dispatchers ask every second; once is enough.
+            if name not in self._malformed:
+                self._malformed.add(name)
+                log.warning("malformed runner record ignored", runner=name, record=str(row)[:500], error=str(error))
+            return None
 
 
-def _parse(row: dict[bytes, bytes]) -> WorkerRecord | None:
-    text = {key.decode(): value.decode(errors="replace") for key, value in row.items()}
-    types = {"int": int, "float": float, "str": str}
-    try:
-        record = WorkerRecord(
-            **{f.name: types[str(f.type)](text[f.name]) for f in fields(WorkerRecord) if f.name in text}
-        )
-        for part in record.slots.split(","):
-            int(part.partition("=")[2])
-    except (TypeError, ValueError) as error:
-        log.warning("malformed runner record ignored", record=text, error=str(error))
-        return None
+def _parse(row: Any) -> WorkerRecord:
+    """Return the record that a hash holds.
+
+    Raises:
+        ValueError: it is not one, or not one of a runner that could work.
+        TypeError: it is no hash, or a field is missing.
+    """
+    if not isinstance(row, dict):
+        raise TypeError(f"not a hash: {row}")
+    text = {key.decode(): value.decode() for key, value in row.items()}
+    record = WorkerRecord(**{f.name: _TYPES[str(f.type)](text[f.name]) for f in fields(WorkerRecord) if f.name in text})
+    if not record.consumer:
+        raise ValueError("it names no consumer")
+    for part in record.slots.split(","):
+        slots = int(part.partition("=")[2])
+        if not 0 <= slots <= _MOST_SLOTS:
+            raise ValueError(f"slots of 0 to {_MOST_SLOTS}, not {slots}")
     return record
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"not a measured number: {text}")
+    return value
+
+
+_TYPES: Final[dict[str, Callable[[str], Any]]] = {
+    "int": int,
+    "float": _finite,
+    "float | None": lambda text: _finite(text) if text else None,
+    "str": str,
+}

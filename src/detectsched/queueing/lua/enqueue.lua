@@ -3,9 +3,10 @@
 -- ARGV[1] generation told
 -- ARGV[2] now_ms, '' for Redis TIME
 -- ARGV[3] meta_ttl_seconds
--- ARGV[4...] per task, 14 fields: id, queue, subject, lane, created_ms, cost, sequence, expires_ms, ready_ms (0: now),
---   delivery, limit (tasks of the queue in flight, 0: none), weight, tenant_weight, owner ('' for a waiting task; the
---   runner of a task that is held until ready_ms because it was running when Redis lost its data)
+-- ARGV[4...] per task, 17 fields: id, queue, lane, created_ms, cost, sequence, expires_ms, ready_ms (0: now), delivery,
+--   owner ('' for a waiting task; the runner of a task that is held until ready_ms because it was running when Redis
+--   lost its data), and what its queue and its tenant are entitled to: limit (tasks of the queue in flight, 0: none),
+--   weight, rate (tasks per second, 0: none), burst, tenant weight, tenant rate, tenant burst
 -- Answers: 'LOST', or per task 'QUEUED' | 'DUPLICATE'.
 -- @include keys
 -- @include guard
@@ -14,7 +15,10 @@
 -- @include wake
 -- @include pending
 -- @include place
+-- @include numbers
+-- @include buckets
 -- @include schedule
+-- @include entitlement
 
 local P = prefix_of(KEYS[1])
 local lost = guard(P, ARGV[1])
@@ -22,30 +26,37 @@ if lost then return {lost} end
 local now, ttl = now_ms(ARGV[2]), ARGV[3]
 local policy = policy_of(P)
 
-local function admit(id, qid, subject, lane, created, cost, sequence, expires, ready, delivery, limit, weight, share, owner)
+local function hold(id, qid, owner, ready)
+  redis.call('HSET', P .. 'task:' .. id, 'state', 'held', 'owner', owner)
+  redis.call('HINCRBY', meta_key(P, qid), 'inflight', 1)
+  redis.call('ZADD', P .. 'deferred', ready, 'held:' .. id)
+end
+
+local function defer(id, qid, ready)
+  redis.call('HSET', P .. 'task:' .. id, 'state', 'deferred')
+  redis.call('ZADD', P .. 'deferred', ready, 'task:' .. id)
+  redis.call('HINCRBY', meta_key(P, qid), 'deferred', 1)
+  wake(P, '@deferred')
+end
+
+local function admit(id, qid, lane, created, cost, sequence, expires, ready, delivery, owner, ...)
   local task = P .. 'task:' .. id
   if redis.call('EXISTS', task) == 1 then return 'DUPLICATE' end
-  local _, tenant = split_queue(qid)
-  local state = owner ~= '' and 'held' or tonumber(ready) > now and 'deferred' or 'queued'
-  redis.call('HSET', task, 'state', state, 'queue', qid, 'subject', subject, 'lane', lane, 'created', created, 'cost', cost,
-    'sequence', sequence, 'expires', expires, 'delivery', delivery)
-  redis.call('HSET', meta_key(P, qid), 'limit', limit, 'weight', weight)
+  redis.call('HSET', task, 'state', 'queued', 'queue', qid, 'lane', lane, 'created', created, 'cost', cost, 'sequence',
+    sequence, 'expires', expires, 'delivery', delivery)
   redis.call('PERSIST', meta_key(P, qid))
-  redis.call('HSET', tenant_meta_key(P, lane, tenant), 'weight', share)
-  keep_tenant(P, lane, tenant, ttl)
-  if state == 'held' then
-    redis.call('HSET', task, 'owner', owner)
-    redis.call('HINCRBY', meta_key(P, qid), 'inflight', 1)
-    redis.call('ZADD', P .. 'deferred', ready, 'held:' .. id)
+  entitle(P, qid, lane, ttl, ...)
+  if owner ~= '' then
+    hold(id, qid, owner, ready)
     return 'QUEUED'
   end
-  count_pending(P, qid, subject, 1)
-  if state == 'deferred' then
-    redis.call('ZADD', P .. 'deferred', ready, 'task:' .. id)
-    redis.call('HINCRBY', meta_key(P, qid), 'deferred', 1)
-    wake(P, '@deferred')
+  count_pending(P, qid, 1)
+  local early = tonumber(ready) > now
+  if early and split_queue(qid) == 'mac' then
+    defer(id, qid, ready)
     return 'QUEUED'
   end
+  if early then redis.call('HSET', task, 'ready', ready) end
   place(queue_key(P, qid), element_of(lane, created, cost, sequence, id))
   local served = reindex(P, policy, qid, now, ttl)
   if served ~= '' then wake(P, served) end
@@ -53,7 +64,7 @@ local function admit(id, qid, subject, lane, created, cost, sequence, expires, r
 end
 
 local answers = {}
-for i = 4, #ARGV, 14 do
-  answers[#answers + 1] = admit(unpack(ARGV, i, i + 13))
+for i = 4, #ARGV, 17 do
+  answers[#answers + 1] = admit(unpack(ARGV, i, i + 16))
 end
 return answers

@@ -14,6 +14,8 @@
 -- @include pending
 -- @include wake
 -- @include place
+-- @include numbers
+-- @include buckets
 -- @include schedule
 -- @include giveback
 
@@ -43,7 +45,7 @@ local function withdraw(id)
     redis.call('PUBLISH', P .. 'cancel', id)
     return 'RUNNING'
   end
-  count_pending(P, task.queue, task.subject, -1)
+  count_pending(P, task.queue, -1)
   resolve_head(task)
   if task.state == 'deferred' then
     redis.call('ZREM', P .. 'deferred', 'task:' .. id)

@@ -13,10 +13,10 @@ end
 
 -- read_task(P, id): the hash of a task as a table, or nil.
 local function read_task(P, id)
-  local h = redis.call('HMGET', P .. 'task:' .. id, 'state', 'queue', 'lane', 'delivery', 'entry', 'subject', 'created', 'cost', 'sequence', 'owner')
+  local h = redis.call('HMGET', P .. 'task:' .. id, 'state', 'queue', 'lane', 'delivery', 'entry', 'created', 'cost', 'sequence', 'owner')
   if not h[1] then return nil end
-  return {id = id, state = h[1], queue = h[2], lane = h[3], delivery = h[4], entry = h[5], subject = h[6], created = h[7],
-    cost = h[8], sequence = h[9], owner = h[10]}
+  return {id = id, state = h[1], queue = h[2], lane = h[3], delivery = h[4], entry = h[5], created = h[6], cost = h[7],
+    sequence = h[8], owner = h[9]}
 end
 
 -- is_out(task, delivery): the task is with a runner, under this very delivery.

@@ -12,6 +12,13 @@ local function split_queue(qid)
   return string.match(qid, '^(%a+):([^:]+):(.*)$')
 end
 
+-- subject_of(qid): what a queue's backlog and pause are kept under: '<tenant>:<mac>' or '<tenant>:object:<name>'.
+local function subject_of(qid)
+  local kind, tenant, rest = split_queue(qid)
+  if kind == 'object' then return tenant .. ':object:' .. rest end
+  return tenant .. ':' .. string.match(rest, '^[^:]*:(.*)$')
+end
+
 local function queue_key(P, qid)
   local kind, tenant, rest = split_queue(qid)
   return P .. kind .. ':queue:' .. tenant .. ':' .. rest

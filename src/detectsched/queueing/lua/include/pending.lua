@@ -1,12 +1,12 @@
--- count_pending(P, qid, subject, delta): keep the counters of waiting tasks: of all, per tenant, per device.
+-- count_pending(P, qid, delta): keep the counters of waiting tasks: of all, per tenant, per device or object.
 -- A field that reaches zero is removed: a quiet device or tenant costs nothing.
-local function count_pending(P, qid, subject, delta)
+local function count_pending(P, qid, delta)
   local _, tenant = split_queue(qid)
   redis.call('INCRBY', P .. 'global_pending', delta)
   if redis.call('HINCRBY', P .. 'tenant:pending', tenant, delta) == 0 then
     redis.call('HDEL', P .. 'tenant:pending', tenant)
   end
-  if redis.call('HINCRBY', P .. 'mac:pending', subject, delta) == 0 then
-    redis.call('HDEL', P .. 'mac:pending', subject)
+  if redis.call('HINCRBY', P .. 'mac:pending', subject_of(qid), delta) == 0 then
+    redis.call('HDEL', P .. 'mac:pending', subject_of(qid))
   end
 end

@@ -7,23 +7,14 @@
 -- worth nothing in the next.
 
 local MAX_TOMBSTONES = 100
-
-local function number(value)
-  return tonumber(value or '0') or 0
-end
-
-local function exact(value)
-  return string.format('%.17g', value)
-end
-
 local function policy_of(P)
   return redis.call('HGET', P .. 'scheduler', 'policy') or 'fair'
 end
 
--- limit_of(qid, limit): how many tasks of a queue may be in flight (0: any number). One for an object, whatever its meta
--- says or has forgotten: that is the object's mutex.
-local function limit_of(qid, limit)
-  return split_queue(qid) == 'object' and 1 or number(limit)
+-- limit_of(qid, limit, probing): how many tasks of a queue may be in flight (0: any number). One for an object,
+-- whatever its meta says or has forgotten: that is the object's mutex. One for a queue that probes after a back-off.
+local function limit_of(qid, limit, probing)
+  return (split_queue(qid) == 'object' or probing) and 1 or number(limit)
 end
 
 local function tenant_meta_key(P, lane, tenant)
@@ -40,11 +31,13 @@ local function keep_tenant(P, lane, tenant, ttl)
   end
 end
 
--- index_tenant(P, policy, lane, tenant, ttl): a tenant stands in its lane's schedule while one of its queues does.
-local function index_tenant(P, policy, lane, tenant, ttl)
+-- index_tenant(P, policy, lane, tenant, now, ttl): a tenant stands in its lane's schedule while one of its queues does, unless
+-- it is paused or has used up its rate.
+local function index_tenant(P, policy, lane, tenant, now, ttl)
   local tenants = P .. 'mac:schedule:' .. lane
   local first = redis.call('ZRANGE', tenants .. ':' .. tenant, 0, 0, 'WITHSCORES')
-  if #first == 0 then
+  if #first == 0 or redis.call('HEXISTS', P .. 'paused', 'tenant:' .. tenant) == 1
+    or number(redis.call('HGET', tenant_limits_key(P, tenant), 'until')) > now then
     redis.call('ZREM', tenants, tenant)
   elseif policy ~= 'fair' then
     redis.call('ZADD', tenants, first[2], tenant)
@@ -88,29 +81,29 @@ local function live_head(P, list, meta)
   return head
 end
 
--- reindex(P, policy, qid, now, ttl): put a queue where its head, back-off, pause and in-flight limit say it belongs:
--- into the schedule of its head's lane, or nowhere. Called after every change of any of these. Returns the lane or ''.
-local function reindex(P, policy, qid, now, ttl)
+-- is_servable(P, qid, head, m, now): whether a queue's head may be handed out; m is its meta as `reindex` reads it.
+local function is_servable(P, qid, head, m, now)
+  if not head then return false end
+  local limit = limit_of(qid, m.limit, m.probing)
+  if limit > 0 and number(m.inflight) >= limit then return false end
+  if number(m['until']) > now then return false end
+  return redis.call('HEXISTS', P .. 'paused', 'subject:' .. subject_of(qid)) == 0
+end
+
+-- leave(P, policy, qid, was, now, ttl): take a queue out of the schedule of the lane in which it stands.
+local function leave(P, policy, qid, was, now, ttl)
   local _, tenant = split_queue(qid)
-  local meta = meta_key(P, qid)
-  local head = live_head(P, queue_key(P, qid), meta)
-  local m = redis.call('HMGET', meta, 'lane', 'inflight', 'limit', 'until', 'paused', 'deferred')
-  local was, inflight, limit = m[1] or '', number(m[2]), limit_of(qid, m[3])
-  local lane, created, _, sequence
-  local eligible = head and (limit == 0 or inflight < limit) and number(m[4]) <= now and not m[5]
-  if head then lane, created, _, sequence = parse_element(head) end
-  if was ~= '' and (not eligible or was ~= lane) then
-    redis.call('ZREM', P .. 'mac:schedule:' .. was .. ':' .. tenant, qid)
-    redis.call('HDEL', meta, 'lane')
-    index_tenant(P, policy, was, tenant, ttl)
-  end
-  if not eligible then
-    -- What is left of an idle queue (its keys) is kept only as long as it can matter.
-    if not head and inflight == 0 and number(m[6]) == 0 then redis.call('EXPIRE', meta, ttl) end
-    return ''
-  end
-  local queues = P .. 'mac:schedule:' .. lane .. ':' .. tenant
-  if was ~= lane then
+  redis.call('ZREM', P .. 'mac:schedule:' .. was .. ':' .. tenant, qid)
+  redis.call('HDEL', meta_key(P, qid), 'lane')
+  index_tenant(P, policy, was, tenant, now, ttl)
+end
+
+-- enter(P, policy, qid, head, m, now, ttl): put a queue into the schedule of its head's lane, or correct its score there.
+local function enter(P, policy, qid, head, m, now, ttl)
+  local _, tenant = split_queue(qid)
+  local lane, created, _, sequence = parse_element(head)
+  local meta, queues = meta_key(P, qid), P .. 'mac:schedule:' .. lane .. ':' .. tenant
+  if m.lane ~= lane then
     redis.call('HSET', meta, 'lane', lane, 'since', now)
     redis.call('PERSIST', meta)
   end
@@ -118,11 +111,45 @@ local function reindex(P, policy, qid, now, ttl)
     redis.call('ZADD', queues, created, qid)
   elseif policy == 'fifo' then
     redis.call('ZADD', queues, sequence, qid)
-  elseif was ~= lane then
+  elseif m.lane ~= lane then
     redis.call('ZADD', queues, starting_key(P, lane, tenant, meta), qid)
   end
-  index_tenant(P, policy, lane, tenant, ttl)
+  index_tenant(P, policy, lane, tenant, now, ttl)
   return lane
+end
+
+-- hold_until_ready(P, qid, head, m, now): an object's task that may not run yet keeps its successors waiting.
+local function hold_until_ready(P, qid, head, m, now)
+  local _, _, _, _, id = parse_element(head)
+  local ready = number(redis.call('HGET', P .. 'task:' .. id, 'ready'))
+  if ready > math.max(now, number(m['until'])) then
+    m['until'] = ready
+    redis.call('HSET', meta_key(P, qid), 'until', ready)
+    redis.call('ZADD', P .. 'deferred', 'GT', ready, 'queue:' .. qid)
+  end
+end
+
+local META = {'lane', 'inflight', 'limit', 'until', 'probing', 'deferred'}
+
+-- reindex(P, policy, qid, now, ttl): put a queue where its head, back-off, pause and in-flight limit say it belongs:
+-- into the schedule of its head's lane, or nowhere. Called after every change of any of these. Returns the lane or ''.
+local function reindex(P, policy, qid, now, ttl)
+  local meta = meta_key(P, qid)
+  local head = live_head(P, queue_key(P, qid), meta)
+  local values, m = redis.call('HMGET', meta, unpack(META)), {}
+  for i, name in ipairs(META) do m[name] = values[i] or nil end
+  if head and split_queue(qid) == 'object' then hold_until_ready(P, qid, head, m, now) end
+  local servable = is_servable(P, qid, head, m, now)
+  if m.lane and (not servable or m.lane ~= parse_element(head)) then
+    leave(P, policy, qid, m.lane, now, ttl)
+    m.lane = nil
+  end
+  if servable then return enter(P, policy, qid, head, m, now, ttl) end
+  -- What is left of an idle queue (its keys, its failures) is kept only as long as it can matter.
+  if not head and number(m.inflight) == 0 and number(m.deferred) == 0 then
+    redis.call('EXPIRE', meta, math.max(ttl, math.ceil((number(m['until']) - now) / 1000)))
+  end
+  return ''
 end
 
 -- charge(P, policy, lane, qid, cost, ttl): add cost ÷ weight to the keys of a queue and of its tenant; a refund is
@@ -132,8 +159,9 @@ local function charge(P, policy, lane, qid, cost, ttl)
   local meta, tenant_meta = meta_key(P, qid), tenant_meta_key(P, lane, tenant)
   local queues, tenants = P .. 'mac:schedule:' .. lane .. ':' .. tenant, P .. 'mac:schedule:' .. lane
   local function add(hash, field, zset, member)
-    local weight = number(redis.call('HGET', hash, 'weight'))
-    local key = exact(number(redis.call('HGET', hash, field)) + cost / (weight > 0 and weight or 1))
+    local h = redis.call('HMGET', hash, 'weight', field)
+    local weight = number(h[1])
+    local key = exact(number(h[2]) + cost / (weight > 0 and weight or 1))
     redis.call('HSET', hash, field, key)
     if policy == 'fair' then redis.call('ZADD', zset, 'XX', key, member) end
   end
