@@ -14,7 +14,7 @@ from detectsched.db.group_commit import GroupCommit
 from detectsched.db.results import end, save_reads, was_written
 from detectsched.db.starts import start
 from detectsched.errors import StoreUnavailable
-from detectsched.queueing.queue import Completed, GivenBack, Queue, Released
+from detectsched.queueing.queue import Completed, Completion, GivenBack, Queue, Released
 from detectsched.runner.desk import Job
 from detectsched.runner.outcome import Stop
 from detectsched.task import Delivery
@@ -37,7 +37,7 @@ class Completer:
         self._starts = GroupCommit[Delivery, Started | Refused](self._start, max_items=_GROUP)
         self._reads = GroupCommit[EngineRead, bool](self._save, max_items=_GROUP)
         self._ends = GroupCommit[Ending, bool](self._end, max_items=_GROUP)
-        self._completions = GroupCommit[tuple[UUID, int], Completed](queue.scripts.complete, max_items=_GROUP)
+        self._completions = GroupCommit[Completion, Completed](queue.scripts.complete, max_items=_GROUP)
         self._releases = GroupCommit[GivenBack, Released](queue.scripts.release, max_items=_GROUP)
 
     async def start(self, delivery: Delivery) -> Started | Refused:
@@ -65,12 +65,12 @@ class Completer:
                 return None
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def acknowledge(self, delivery: Delivery) -> Completed | None:
+    async def acknowledge(self, done: Completion) -> Completed | None:
         """Forget a terminal task; None when Redis is away: the reaper will find it terminal and do it."""
         try:
-            return await self._completions.submit((delivery.task_id, delivery.number))
+            return await self._completions.submit(done)
         except StoreUnavailable as error:
-            log.warning("cannot acknowledge, left to the reaper", task=str(delivery.task_id), error=error.detail)
+            log.warning("cannot acknowledge, left to the reaper", task=str(done.task_id), error=error.detail)
             return None
 
     async def give_back(self, back: GivenBack) -> Released | None:

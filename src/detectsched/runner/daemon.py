@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from detectsched.db.connection import Ledger
@@ -12,13 +13,16 @@ from detectsched.queueing.queue import Queue
 from detectsched.runner.cancels import Cancels
 from detectsched.runner.completer import Completer
 from detectsched.runner.desk import Desk
+from detectsched.runner.drain import Drain
 from detectsched.runner.executor import Blobs, Executor
+from detectsched.runner.gpu import GpuWatch
 from detectsched.runner.health import Health
 from detectsched.runner.heartbeat import Heartbeat
 from detectsched.runner.identity import Identity
 from detectsched.runner.leases import Leases
 from detectsched.runner.matchers import CompiledLists
 from detectsched.runner.reader import LaneReader
+from detectsched.runner.visible import VISIBLE_DEVICES, number_gpus_by_bus
 from detectsched.runner.worker import Worker
 from detectsched.settings import Settings
 from detectsched.task import LANE_TEXT
@@ -63,22 +67,31 @@ def runner_services(
     completer = Completer(
         queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
-    worker = Worker(Executor(pool, blobs, CompiledLists(ledger)), completer, settings)
-    desk = Desk(worker.work, grace_seconds=settings.runner.grace_seconds)
     heartbeat = Heartbeat(
         queue,
         identity,
         settings.runner,
         slots=slots,
+        name=settings.runner.name or identity.hostname,
         engine=lambda: "" if pool is None else str(pool.describe().get("engine", "")),
     )
+    gpus = _gpu_watch() if reads_images and settings.ocr.gpu else None
     health = Health(
         settings.runner,
         engine_ready=lambda: pool is None or pool.healthy,
         sibling_pids=heartbeat.sibling_pids,
         on_change=heartbeat.wake,
-        uses_gpu=settings.ocr.gpu,
+        idle_seconds=lambda: desk.idle_seconds(),  # noqa: PLW0108 - the desk is made below
+        gpus=gpus,
     )
+    worker = Worker(
+        Executor(pool, blobs, CompiledLists(ledger)),
+        completer,
+        settings,
+        may_work=health.may_work,
+        published=heartbeat.published,
+    )
+    desk = Desk(worker.work, grace_seconds=settings.runner.grace_seconds)
     heartbeat.health, heartbeat.desk = health, desk
     readers = [
         LaneReader(
@@ -87,22 +100,32 @@ def runner_services(
             lane=lane,
             consumer=identity.consumer,
             slots=count,
-            may_fetch=health.may_fetch,
+            may_fetch=health.may_work,
+            asks_admission=lane in settings.scheduler.gpu_lanes and not settings.ocr.gpu,
             # Redis may have forgotten this runner too: nobody hands out work until it has reported itself again.
             on_return=heartbeat.wake,
         )
         for lane, count in slots.items()
     ]
-    engines: list[Service] = [] if pool is None else [pool]
+    machinery: list[Service] = [service for service in (pool, gpus) if service is not None]
     leases = Leases(queue, desk, identity.consumer, settings)
-    return [*engines, health, heartbeat, leases, Cancels(queue, desk), desk, StopNotice(health), *readers]
+    drain = Drain(queue, settings.runner.name or identity.hostname, health)
+    notice = StopNotice(health, heartbeat)
+    return [*machinery, health, drain, heartbeat, leases, Cancels(queue, desk), desk, notice, *readers]
+
+
+def _gpu_watch() -> GpuWatch:
+    number_gpus_by_bus()
+    # The engines work on the first GPU that they see: what happens on the others is not theirs.
+    return GpuWatch(os.environ.get(VISIBLE_DEVICES), used=1)
 
 
 class StopNotice(Service):
     """Says "stopping" after the readers have stopped and before anything is given back."""
 
-    def __init__(self, health: Health) -> None:
+    def __init__(self, health: Health, heartbeat: Heartbeat) -> None:
         self._health = health
+        self._heartbeat = heartbeat
 
     async def start(self) -> None:
         """Nothing to begin."""
@@ -110,3 +133,4 @@ class StopNotice(Service):
     async def stop(self) -> None:
         """Publish that nothing new is taken."""
         self._health.announce_stop()
+        await self._heartbeat.published()

@@ -21,12 +21,16 @@ _STRENGTH: Final = {reason: strength for strength, reason in enumerate(Stop)}
 
 @dataclass(eq=False)
 class Job:
-    """A delivery in hand. ``renewed_at`` is when its lease was last known good (monotonic seconds)."""
+    """A delivery in hand.
+
+    ``renewed_at`` is when its lease was last known good (monotonic seconds), ``seconds`` how long its examination took.
+    """
 
     delivery: Delivery
     renewed_at: float = field(default_factory=monotonic)
     stop: Stop | None = None
     examining: asyncio.Task[object] | None = None
+    seconds: float = 0.0
 
     def interrupt(self, reason: Stop) -> None:
         """Stop the examination, for this reason; what is being written is not interrupted.
@@ -47,6 +51,7 @@ class Desk(Service):
         self._work = work
         self._grace = grace_seconds
         self._jobs: dict[asyncio.Task[None], Job] = {}
+        self._idle_since = monotonic()
         self._freed = asyncio.Event()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -72,6 +77,7 @@ class Desk(Service):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._jobs[task]
+        self._idle_since = monotonic()
         self._freed.set()
         if not task.cancelled() and (error := task.exception()) is not None and not self._broken.done():
             # A job handles every failure of its task; what escapes is a bug of ours and must not be silent.
@@ -80,6 +86,10 @@ class Desk(Service):
     def jobs(self) -> list[Job]:
         """Return everything in hand."""
         return list(self._jobs.values())
+
+    def idle_seconds(self) -> float:
+        """Return for how long nothing has been in hand; 0 while something is."""
+        return 0.0 if self._jobs else monotonic() - self._idle_since
 
     def in_hand(self, lane: str) -> int:
         """Return how many deliveries of a lane are in hand."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import psutil
 
@@ -19,6 +22,8 @@ from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_PUBLISH_SECONDS: Final = 2.0
+
 
 class Heartbeat(Loop):
     """A runner is advertised only while it can claim: the record is written by the loop that can reach Redis."""
@@ -30,6 +35,7 @@ class Heartbeat(Loop):
         settings: RunnerSettings,
         *,
         slots: Mapping[str, int],
+        name: str,
         engine: Callable[[], str],
     ) -> None:
         super().__init__(settings.heartbeat_seconds)
@@ -37,8 +43,10 @@ class Heartbeat(Loop):
         self._identity = identity
         self._settings = settings
         self._slots = dict(slots)
+        self._runner_name = name
         self._engine = engine
-        self._announced: str | None = None
+        self._announced: tuple[str, int] | None = None
+        self._written = asyncio.Event()
         self._siblings: frozenset[int] = frozenset()
         self.health: Health | None = None
         self.desk: Desk | None = None
@@ -50,14 +58,26 @@ class Heartbeat(Loop):
     async def run_once(self) -> WorkerRecord:
         """Write the record for another TTL."""
         record = self._record()
-        changed = record.state != self._announced
+        said = record.state, record.gpu_available
+        changed = said != self._announced
         await self._queue.registry.report(
             record, ttl_seconds=self._settings.ttl_seconds, changed=changed, lanes=tuple(self._slots)
         )
-        self._announced = record.state
+        self._announced = said
+        self._written.set()
         workers = await self._queue.registry.workers()
         self._siblings = frozenset(worker.pid for worker in workers if worker.hostname == self._identity.hostname)
         return record
+
+    async def published(self) -> None:
+        """Return when the registry knows this runner's present state, or after 2 s: Redis may be away."""
+        assert self.health is not None  # noqa: S101 - wired by the daemon before anything starts
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PUBLISH_SECONDS):
+                while self._announced != (self.health.state, int(self.health.has_gpu)):
+                    self._written.clear()
+                    self.wake()
+                    await self._written.wait()
 
     async def stop(self) -> None:
         """Stop reporting, and be forgotten at once instead of after the TTL."""
@@ -76,9 +96,9 @@ class Heartbeat(Loop):
         return WorkerRecord(
             hostname=self._identity.hostname,
             pid=self._identity.pid,
-            gpu_available=gpu.available,
-            gpu_util=round(gpu.util, 1),
-            gpu_memory_util=round(gpu.memory_util, 1),
+            gpu_available=int(self.health.has_gpu),
+            gpu_util=None if gpu.util is None else round(gpu.util, 1),
+            gpu_memory_util=None if gpu.memory is None else round(gpu.memory, 1),
             cpu_count=psutil.cpu_count() or 1,
             cpu_percent=round(load.cpu_percent, 1) if load else 0.0,
             memory_total=load.memory_total if load else 0,
@@ -87,9 +107,11 @@ class Heartbeat(Loop):
             active_tasks=len(self.desk.jobs()),
             last_heartbeat=utc_now().isoformat(),
             consumer=self._identity.consumer,
+            label=self._runner_name,
             slots=",".join(f"{lane}={count}" for lane, count in self._slots.items()),
             state=self.health.state,
             reason=self.health.reason,
+            gpu_state=self.health.gpu_state(),
             engine=self._engine(),
             version=__version__,
         )

@@ -26,6 +26,7 @@ class LaneReader(Loop):
         slots: int,
         may_fetch: Callable[[], bool],
         on_return: Callable[[], None],
+        asks_admission: bool = False,
     ) -> None:
         super().__init__(0.0)
         self._queue = queue
@@ -34,6 +35,7 @@ class LaneReader(Loop):
         self._consumer = consumer
         self._slots = slots
         self._may_fetch = may_fetch
+        self._asks_admission = asks_admission
         self._on_return = on_return
         self._reply_lost = True
 
@@ -45,6 +47,8 @@ class LaneReader(Loop):
     async def run_once(self) -> int:
         """Fetch what there is room for; return how many deliveries were taken."""
         room = self._slots - self._desk.in_hand(self._lane)
+        if room > 0 and self._asks_admission and not await self._queue.admits_cpu(self._lane):
+            room = 0
         if room <= 0 or not self._may_fetch():
             await self._desk.wait_for_room(_BLOCK_SECONDS if room <= 0 else 0.2)
             return 0

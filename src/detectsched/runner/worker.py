@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from detectsched.attempt import EngineRead, Refused, Started
+from detectsched.clock import monotonic
 from detectsched.detection import Detection, EngineResult
 from detectsched.errors import StoreUnavailable
-from detectsched.queueing.queue import GivenBack
+from detectsched.queueing.queue import Completion, GivenBack, Result
 from detectsched.runner.completer import Completer
 from detectsched.runner.desk import Job
 from detectsched.runner.executor import Executor
@@ -19,21 +21,39 @@ from detectsched.telemetry import get_logger
 log = get_logger(__name__)
 
 _START_AGAIN_SECONDS: Final = 1.0
+_LEAST_MEASURED_SECONDS: Final = 0.02
+"""Shorter work says more about this machine's scheduler than about the task: its estimate stands."""
+_RESULTS: Final = {Verdict.SUCCEEDED: Result.GOOD, Verdict.FAILED: Result.BAD, Verdict.DEAD: Result.BAD}
 
 
 class Worker:
-    """Works on jobs; one worker serves all of a runner's lanes."""
+    """Works on jobs; one worker serves all of a runner's lanes.
 
-    def __init__(self, executor: Executor, completer: Completer, settings: Settings) -> None:
+    ``may_work`` is asked before a task is started; ``published`` returns when the registry knows the answer.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        completer: Completer,
+        settings: Settings,
+        *,
+        may_work: Callable[[], bool],
+        published: Callable[[], Awaitable[None]],
+    ) -> None:
         self._executor = executor
         self._completer = completer
         self._scheduler = settings.scheduler
         self._timeout = settings.runner.task_timeout_seconds
+        self._may_work = may_work
+        self._published = published
 
     async def work(self, job: Job) -> None:
         """Bring one delivery to its end; every way out of here is one terminal call, or leaves it to the lease."""
         delivery = job.delivery
-        if job.stop is not None:
+        if job.stop is not None or not self._may_work():
+            # Published first, or the dispatcher could send it straight back to us.
+            await self._published()
             await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, refund=True))
             return
         try:
@@ -44,7 +64,7 @@ class Worker:
             await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, delay, refund=True))
             return
         if started is Refused.ENDED:
-            await self._completer.acknowledge(delivery)
+            await self._completer.acknowledge(Completion(delivery.task_id, delivery.number))
         elif isinstance(started, Started):
             outcome, detection = await self._examine(job, started)
             await self._conclude(job, started, outcome, detection)
@@ -62,7 +82,9 @@ class Worker:
         if job.stop is None:
             examining = asyncio.create_task(examine())
             job.examining = examining
+            began = monotonic()
             await asyncio.wait([examining])
+            job.seconds = monotonic() - began
             job.examining = None
             error: BaseException | None = asyncio.CancelledError() if examining.cancelled() else examining.exception()
             detection = None if error else examining.result()
@@ -92,11 +114,21 @@ class Worker:
             log.warning(event, task=str(delivery.task_id), fence=started.fence)
             return
         if outcome.verdict in {Verdict.RETRY, Verdict.GIVEN_BACK}:
-            refund = outcome.verdict is Verdict.GIVEN_BACK
+            again = outcome.verdict is Verdict.GIVEN_BACK
             await self._completer.give_back(
-                GivenBack(delivery.task_id, delivery.number, outcome.delay_seconds, refund=refund)
+                GivenBack(delivery.task_id, delivery.number, outcome.delay_seconds, refund=again, failed=not again)
             )
         else:
-            await self._completer.acknowledge(delivery)
+            await self._completer.acknowledge(_completion_of(job, outcome))
             if outcome.verdict is Verdict.DEAD:
                 await self._completer.mirror_dead_letter(delivery.task_id)
+
+
+def _completion_of(job: Job, outcome: Outcome) -> Completion:
+    measured = outcome.verdict is Verdict.SUCCEEDED and job.seconds >= _LEAST_MEASURED_SECONDS
+    return Completion(
+        job.delivery.task_id,
+        job.delivery.number,
+        _RESULTS.get(outcome.verdict, Result.NONE),
+        job.seconds if measured else None,
+    )
