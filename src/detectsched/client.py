@@ -10,16 +10,44 @@ from typing import Any, Final, Self
 
 import httpx
 
-from detectsched.errors import DetectschedError
+from detectsched.errors import (
+    Conflict,
+    DetectschedError,
+    Forbidden,
+    InvalidRequest,
+    MalformedRequest,
+    NotFound,
+    StoreUnavailable,
+    TooLarge,
+    Unauthenticated,
+    UnsupportedMedia,
+)
 
 _WAIT_SECONDS: Final = 30
 _TRIES: Final = 20
 
+_ERRORS: Final[dict[int, type[DetectschedError]]] = {
+    kind.status: kind
+    for kind in (
+        MalformedRequest,
+        Unauthenticated,
+        Forbidden,
+        NotFound,
+        Conflict,
+        TooLarge,
+        UnsupportedMedia,
+        InvalidRequest,
+    )
+} | {429: StoreUnavailable, 503: StoreUnavailable}
+"""What an answer is raised as; one that asks to come back later is an outage to whoever does not."""
+
 
 class Client:
-    """Sends with an API key; waits and sends again when it is told to (429, 503)."""
+    """Sends with an API key; waits and sends again when it is told to (429, 503), ``tries`` times at most."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, *, tries: int = _TRIES) -> None:
+        self._url = url
+        self._tries = tries
         self._http = httpx.AsyncClient(
             base_url=url,
             headers={"Authorization": f"Bearer {key}"},
@@ -85,13 +113,38 @@ class Client:
             if task["state"] not in {"queued", "running"}:
                 return task
 
+    async def call(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        """Send any request (arguments as httpx takes them) and return the document that answers it.
+
+        Raises:
+            StoreUnavailable: nobody answers, or the answer is to come back later.
+            DetectschedError: the error that the answer tells of.
+        """
+        return await self._send(method, path, **request)
+
     async def _send(self, method: str, path: str, **request: Any) -> dict[str, Any]:
-        for _ in range(_TRIES):
-            answer = await self._http.request(method, path, **request)
-            if answer.status_code not in {429, 503}:
+        for tries_left in reversed(range(self._tries)):
+            try:
+                answer = await self._http.request(method, path, **request)
+            except httpx.TransportError as error:
+                words = str(error) or type(error).__name__
+                raise StoreUnavailable(f"no API answers at {self._url}: {words}; is it running there?") from error
+            if answer.status_code not in {429, 503} or not tries_left:
                 break
             await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
         if answer.is_error:
-            raise DetectschedError(f"{method} {path} was answered {answer.status_code}: {answer.text[:500]}")
-        document: dict[str, Any] = answer.json()
+            raise _error_of(answer)
+        try:
+            document: dict[str, Any] = answer.json()
+        except ValueError as error:
+            raise DetectschedError(f"what answers at {self._url} is not this API: {answer.text[:200]!r}") from error
         return document
+
+
+def _error_of(answer: httpx.Response) -> DetectschedError:
+    kind = _ERRORS.get(answer.status_code, DetectschedError)
+    try:
+        return kind(str(answer.json()["detail"]))
+    except (ValueError, TypeError, KeyError):
+        request = answer.request
+        return kind(f"{request.method} {request.url.path} was answered {answer.status_code}: {answer.text[:500]}")

@@ -21,7 +21,7 @@ from detectsched.db.results import end
 from detectsched.db.starts import start
 from detectsched.detection import Detection
 from detectsched.queueing.connection import RedisClients
-from detectsched.queueing.queue import Queue
+from detectsched.queueing.queue import Completion, Queue, WorkerRecord
 from detectsched.settings import Settings
 from detectsched.storage.blobs import BlobStore, open_blobs
 from detectsched.task import TaskError, TaskState
@@ -58,6 +58,8 @@ class Rig:
 
     async def open_gate(self) -> None:
         """Give Redis a new, empty life."""
+        # A rig may be opened beside another: what is begun anew is the life that is there now.
+        await self.queue.rebuild.is_needed(self.settings.lanes, check_policy=False)
         token = await self.queue.rebuild.begin()
         assert token is not None
         await self.queue.rebuild.wipe(token, self.settings.lanes)
@@ -97,7 +99,37 @@ class Rig:
         task_id = started.delivery.task_id
         ending = Ending(task_id, started.tenant, started.fence, state, detection=detection, error=error)
         assert await end(self.ledger, [ending]) == [True]
-        await self.queue.scripts.complete([(task_id, started.delivery.number)])
+        await self.queue.scripts.complete([Completion(task_id, started.delivery.number)])
+
+    async def report_runner(self, label: str = "gpu-1", *, slots: str = "text=2", **fields: Any) -> None:
+        """Have a runner report itself, as its heartbeat would; it is the one that this rig plays."""
+        record = WorkerRecord(
+            **{
+                "hostname": "host",
+                "pid": 1,
+                "gpu_available": 0,
+                "gpu_util": 0.0,
+                "gpu_memory_util": 0.0,
+                "cpu_count": 2,
+                "cpu_percent": 10.0,
+                "memory_total": 1000,
+                "memory_available": 900,
+                "memory_percent": 10.0,
+                "active_tasks": 0,
+                "last_heartbeat": "2026-11-30T00:00:00+00:00",
+                "consumer": self.runner,
+                "label": label,
+                "slots": slots,
+                **fields,
+            }
+        )
+        await self.queue.registry.report(record, ttl_seconds=60, changed=True, lanes=self.settings.lanes)
+
+    async def audited(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return the audit log, oldest first: action, subject, detail."""
+        async with self.ledger.connection() as connection:
+            rows = await connection.fetch("SELECT action, subject, detail FROM audit_log ORDER BY id")
+        return [(row["action"], row["subject"], row["detail"]) for row in rows]
 
     async def rows(self) -> list[dict[str, Any]]:
         """Return all tasks that are committed, in the order of their acceptance."""
@@ -112,7 +144,7 @@ class Rig:
 
 @asynccontextmanager
 async def rigged(settings: Settings) -> AsyncIterator[Rig]:
-    """Open the stores, open the gate, and make keys: ``acme`` and ``other`` (admins), and acme's of single scopes."""
+    """Open the stores, open the gate, make keys: ``acme``, ``other`` (admins), acme's of single scopes and of all."""
     clients = RedisClients(settings.redis, name="test")
     queue, ledger, blobs = Queue(clients, settings), Ledger(settings.postgres), open_blobs(settings.blobs)
     rig = Rig(settings, clients, queue, ledger, blobs, ApiContext.make(queue, ledger, blobs, settings))
@@ -122,6 +154,7 @@ async def rigged(settings: Settings) -> AsyncIterator[Rig]:
             rig.keys[tenant] = await create_key(ledger, tenant=tenant, name="all", scopes=[Scope.ADMIN])
         for scope in Scope:
             rig.keys[scope.value] = await create_key(ledger, tenant="acme", name=scope.value, scopes=[scope])
+        rig.keys["boss"] = await create_key(ledger, tenant="acme", name="boss", scopes=list(Scope))
         yield rig
     finally:
         await clients.close()

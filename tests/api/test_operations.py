@@ -143,6 +143,15 @@ async def test_the_level_is_shown_as_it_was_published(rig: Rig, client: httpx.As
         "timestamp": "2026-11-30T00:00:00Z",
         "drain_per_second": 1.5,
         "outstanding": {"ocr": 1, "text": 0},
+        "lanes": {
+            "text": {
+                "desired": 1,
+                "backlog": 2,
+                "backlog_seconds": None,
+                "oldest_wait_seconds": 1.5,
+                "reason": "a reason",
+            }
+        },
     }
     await rig.queue.publish_watermark(json.dumps(level), ttl_seconds=60)
     assert (await client.get("/api/watermark")).json() == level

@@ -14,7 +14,19 @@ from detectsched.api.auth import Authentication
 from detectsched.api.context import ApiContext
 from detectsched.api.edge import HANDLED, Edge
 from detectsched.api.limits import BodyLimit
-from detectsched.api.routes import batch, ocr, operations, tasks, word_lists
+from detectsched.api.routes import (
+    batch,
+    dead_letters,
+    devices,
+    explain,
+    lanes,
+    ocr,
+    operations,
+    runners,
+    tasks,
+    tenant,
+    word_lists,
+)
 
 
 class _App(FastAPI):
@@ -42,7 +54,20 @@ def create_app(context: ApiContext) -> FastAPI:
     )
     app.state.context = context
     methods: defaultdict[str, set[str]] = defaultdict(set)
-    for module in (ocr, batch, tasks, word_lists, operations):
+    # A batch's path would be taken for a task's id.
+    for module in (
+        ocr,
+        batch,
+        tasks,
+        explain,
+        word_lists,
+        devices,
+        tenant,
+        lanes,
+        runners,
+        dead_letters,
+        operations,
+    ):
         app.include_router(module.router)
         for route in module.router.routes:
             if isinstance(route, APIRoute):

@@ -126,3 +126,4 @@ async def require_admin_or_this_machine(request: Request) -> None:
 Submitter = Annotated[Principal, Depends(Require(Scope.SUBMIT))]
 Reader = Annotated[Principal, Depends(Require(Scope.READ))]
 Admin = Annotated[Principal, Depends(Require(Scope.ADMIN))]
+Operator = Annotated[Principal, Depends(Require(Scope.OPERATE))]

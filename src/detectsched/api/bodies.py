@@ -8,6 +8,7 @@ from fastapi import Header
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, ValidationError
 from starlette.requests import Request
 
+from detectsched.api.moments import Moment
 from detectsched.api.problems import refusal_of
 from detectsched.errors import UnsupportedMedia
 
@@ -53,7 +54,9 @@ class Submit(RequestModel):
     lane: Lane | None = None
     """The lane to run in; without it `ocr` for images and `text` for texts."""
     ttl_seconds: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
-    """The task expires if it is not started within this time."""
+    """The task expires if it is not started within this time, counted from `not_before`."""
+    not_before: Moment | None = None
+    """The task is not started before this time, at most 30 days ahead; one that has passed means now."""
 
 
 class SubmitText(Submit):
@@ -127,6 +130,15 @@ class PublishWordList(RequestModel):
     """Whether it judges tasks that name no lists."""
     words: Annotated[list[WordEntry], Field(max_length=100_000)]
     """All of its words; a word that stands in it twice counts once."""
+
+
+async def read_optional_json(request: Request, model: type[Model]) -> Model:
+    """Return a JSON body as a model; no body at all is an empty document.
+
+    Raises:
+        As `read_json`.
+    """
+    return await read_json(request, model) if await request.body() else model()
 
 
 async def read_json(request: Request, model: type[Model]) -> Model:

@@ -30,6 +30,8 @@ class ApiContext:
     settings: Settings
     queue: Queue
     ledger: Ledger
+    blobs: BlobStore
+    overload: Overload
     stopping: asyncio.Event
     metrics: Metrics
     keys: KeyCache
@@ -49,6 +51,8 @@ class ApiContext:
             settings=settings,
             queue=queue,
             ledger=ledger,
+            blobs=blobs,
+            overload=overload,
             stopping=stopping,
             metrics=metrics,
             keys=KeyCache(ledger, seconds=settings.api.key_cache_seconds),

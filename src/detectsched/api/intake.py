@@ -7,16 +7,20 @@ import binascii
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from detectsched.api.bodies import ImageForm, Submit, SubmitImage, SubmitText
 from detectsched.api.cost import image_cost, text_cost
+from detectsched.clock import utc_now
 from detectsched.errors import InvalidRequest, MalformedRequest, TooLarge
 from detectsched.ocr.inspect import inspect_image
 from detectsched.settings import Settings
 from detectsched.task import LANE_OCR, LANE_TEXT, QueueId, TaskKind, normalise_mac, normalise_object
 
 _LONGEST_NAME: Final = 255
+_FURTHEST: Final = timedelta(days=30)
+"""How far ahead a task may be delayed: it counts as waiting all the while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class Image:
 class Submission:
     """A task as its sender wants it; ``text`` or ``image`` is set.
 
-    ``word_lists`` None means the tenant's default lists, ``ttl_seconds`` None the default.
+    ``word_lists`` None means the tenant's default lists, ``ttl_seconds`` None the default. A ``not_before`` that has
+    passed means now.
     """
 
     tenant: str
@@ -46,6 +51,7 @@ class Submission:
     ttl_seconds: int | None
     cost: float
     idempotency_key: str | None
+    not_before: datetime | None = None
     text: str | None = None
     image: Image | None = None
 
@@ -54,7 +60,9 @@ class Submission:
         payload = self.image.sha256 if self.image else hashlib.sha256((self.text or "").encode()).digest()
         # A set of lists: their order means nothing.
         lists = None if self.word_lists is None else sorted(self.word_lists)
-        wanted = [self.kind, self.lane, self.mac, self.object, lists, self.ttl_seconds, payload.hex()]
+        wanted: list[object] = [self.kind, self.lane, self.mac, self.object, lists, self.ttl_seconds, payload.hex()]
+        if self.not_before is not None:
+            wanted.append(self.not_before.timestamp())
         return hashlib.sha256(json.dumps(wanted).encode()).digest()
 
 
@@ -133,8 +141,22 @@ class Intake:
         name = None if body.object is None else normalise_object(body.object)
         queue = QueueId.of_object(tenant, name) if name is not None else QueueId.of_device(tenant, lane, mac or "")
         lists = None if body.word_lists is None else tuple(dict.fromkeys(body.word_lists))
+        if body.not_before is not None and body.not_before > utc_now() + _FURTHEST:
+            raise InvalidRequest(f"not_before is more than {_FURTHEST.days} days ahead", field="not_before")
         return Submission(
-            tenant, kind, lane, queue, mac, name, lists, body.ttl_seconds, cost, key, text=text, image=image
+            tenant,
+            kind,
+            lane,
+            queue,
+            mac,
+            name,
+            lists,
+            body.ttl_seconds,
+            cost,
+            key,
+            not_before=body.not_before,
+            text=text,
+            image=image,
         )
 
     def _lane(self, kind: TaskKind, named: str | None) -> str:

@@ -17,12 +17,24 @@ from pydantic.json_schema import models_json_schema
 
 from detectsched.api.auth import METRICS_PATH, PUBLIC_PATHS
 from detectsched.api.bodies import BatchLine, ImageForm, PublishWordList, SubmitImage, SubmitText
+from detectsched.api.decisions import ChangeDevice, ChangeTenant, PauseRequest, PurgeRequest, RedriveRequest
 from detectsched.api.problems import MEDIA_TYPE, Problem
 
 NDJSON: Final = "application/x-ndjson"
 BYTES: Final = "application/octet-stream"
 
-_BODIES: Final[tuple[type[BaseModel], ...]] = (SubmitText, SubmitImage, ImageForm, BatchLine, PublishWordList)
+_BODIES: Final[tuple[type[BaseModel], ...]] = (
+    SubmitText,
+    SubmitImage,
+    ImageForm,
+    BatchLine,
+    PublishWordList,
+    PauseRequest,
+    ChangeDevice,
+    ChangeTenant,
+    RedriveRequest,
+    PurgeRequest,
+)
 _COMPONENTS: Final = "#/components/schemas/{model}"
 _ALWAYS: Final = (401, 403, 422, 500, 503)
 
@@ -97,6 +109,13 @@ def body(**content: str) -> dict[str, Any]:
             },
         }
     }
+
+
+def optional_body(model: str) -> dict[str, Any]:
+    """Return the documentation of a JSON body that may be left out."""
+    documented = body(json=model)
+    documented["requestBody"]["required"] = False
+    return documented
 
 
 def lines_body() -> dict[str, Any]:

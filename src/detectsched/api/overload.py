@@ -84,6 +84,20 @@ class Overload:
         if admission.verdict is not Verdict.OK:
             raise self._refusal(admission, whose, await self._measured_drain())
 
+    async def room(self) -> int:
+        """Return how many tasks more fit before new work would be refused, with the usual reserve left free for it.
+
+        Raises:
+            SystemOverloaded: none.
+            StoreUnavailable: nobody knows.
+        """
+        settings = self._settings
+        waiting = await self._queue.views.backlog()
+        room = math.floor(settings.max_total_pending * settings.overload_release_ratio) - waiting
+        if room <= 0:
+            raise self._refusal(Admission(Verdict.SYSTEM, waiting, 0), "", await self._measured_drain())
+        return room
+
     async def _admit(self, subjects: Sequence[str]) -> list[Admission]:
         return await self._queue.scripts.admit(
             [(subject, 1) for subject in subjects],

@@ -29,6 +29,8 @@ class SubmittedTask(ResponseModel):
     created_at: datetime
     expires_at: datetime
     """If it has not been started by then, it expires."""
+    not_before: datetime | None
+    """It is not started before this time."""
     replayed: bool
     """Whether it was accepted by an earlier request with the same Idempotency-Key."""
 
@@ -128,6 +130,8 @@ class TaskSummary(ResponseModel):
     mac: str | None
     object: str | None
     created_at: datetime
+    not_before: datetime | None
+    """It is not started before this time."""
     expires_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -155,6 +159,10 @@ class TaskDetail(TaskSummary):
     top_level: int
     """The highest level of its hits; 0 without any."""
     hits: list[Hit]
+    redrive_of: UUID | None
+    """The dead letter that it is another try at."""
+    redriven_as: UUID | None
+    """The task that is another try at this dead letter."""
 
 
 class TaskPage(ResponseModel):
@@ -221,6 +229,20 @@ class Health(ResponseModel):
     checks: list[HealthCheck]
 
 
+class LaneScaling(ResponseModel):
+    """What of a lane waits, and how many runners it should have."""
+
+    desired: int
+    """Runners that would work off the backlog within the target time, at the pace that was measured."""
+    backlog: int
+    """Tasks that may start now and have not."""
+    backlog_seconds: float | None
+    """Seconds that one slot would work on them; null before a pace was measured."""
+    oldest_wait_seconds: float
+    reason: str
+    """Why so many, for people."""
+
+
 class Watermark(ResponseModel):
     """The published level of the system."""
 
@@ -234,6 +256,8 @@ class Watermark(ResponseModel):
     """Tasks completed per second, smoothed; null before anything was measured."""
     outstanding: dict[str, int]
     """Per lane, the tasks handed to runners and not completed."""
+    lanes: dict[str, LaneScaling] = {}
+    """Per lane, what waits and how many runners it should have; empty while PostgreSQL could not be asked."""
 
 
 def box_of(corners: Any) -> Box | None:

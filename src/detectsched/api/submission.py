@@ -41,6 +41,7 @@ class Receipt:
     lane: str
     created_at: datetime
     expires_at: datetime
+    not_before: datetime | None
     replayed: bool
 
 
@@ -132,7 +133,7 @@ class AcceptPath:
     async def _check_overload(self, attempt: _Attempt) -> None:
         wanted = attempt.submission
         whose = f"object {wanted.object!r}" if wanted.mac is None else f"device {wanted.mac}"
-        await self._overload.check(subject_of(wanted), whose)
+        await self._overload.check(subject_of(wanted.queue), whose)
 
     async def _keep_image(self, attempt: _Attempt) -> None:
         """Keep an image before its row is there: a runner must find it."""
@@ -152,8 +153,8 @@ class AcceptPath:
         """Queue the task. One that is committed and cannot be queued now is left to a retry or to the reconciler."""
         row = attempt.accepted
         assert row is not None, "only accepted tasks come here"  # noqa: S101 - a bug, not an input
-        limit = row.in_flight or self._device_in_flight
-        await self._places.submit(Placement(row.task, limit, row.weight, row.tenant_weight))
+        entitlement = row.entitlement.with_default_limit(self._device_in_flight)
+        await self._places.submit(Placement(row.task, entitlement))
 
     # What is written and read together --------------------------------------------------------------------------------
 
@@ -238,6 +239,7 @@ def _row_of(attempt: _Attempt, default_ttl_seconds: int) -> NewTask:
         blob_sha256=image.sha256 if image else None,
         media_type=image.media_type if image else None,
         file_name=image.file_name if image else None,
+        not_before=wanted.not_before,
     )
 
 
@@ -245,4 +247,6 @@ def _outcome(attempt: _Attempt) -> Receipt | Exception:
     row = attempt.accepted
     if attempt.error is not None or row is None:
         return attempt.error or AssertionError("an attempt without an outcome")
-    return Receipt(row.task.id, row.state, row.task.lane, row.created_at, row.expires_at, replayed=not row.is_new)
+    return Receipt(
+        row.task.id, row.state, row.task.lane, row.created_at, row.expires_at, row.not_before, replayed=not row.is_new
+    )

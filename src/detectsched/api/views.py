@@ -43,6 +43,8 @@ def detail(view: TaskView) -> TaskDetail:
         judged_by=[ListVersion(**version) for version in detection.lists] if detection else [],
         top_level=detection.top_level if detection else 0,
         hits=[_hit(row) for row in view.hits],
+        redrive_of=task.redrive_of,
+        redriven_as=view.redriven_as,
     )
 
 
@@ -56,6 +58,7 @@ def _facts(task: Task, hit_count: int) -> dict[str, Any]:
         "mac": task.mac,
         "object": task.object,
         "created_at": task.created_at,
+        "not_before": task.not_before,
         "expires_at": task.expires_at,
         "started_at": task.started_at,
         "finished_at": task.finished_at,

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def create(
     name: Annotated[str, typer.Argument(help="What it is for, for people.")],
     tenant: Annotated[str, typer.Option(help="Whose key; a new tenant is made.")] = DEFAULT_TENANT,
-    scopes: Annotated[str, typer.Option(help="submit, read, admin; several with commas.")] = "submit,read",
+    scopes: Annotated[str, typer.Option(help="submit, read, admin, operate; several with commas.")] = "submit,read",
     expires_days: Annotated[int | None, typer.Option(min=1, help="Days until it expires.")] = None,
 ) -> None:
     """Make a key and show it, once."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from detectsched import __version__
-from detectsched.cli import database, keys, servers, tools
+from detectsched.cli import database, device, dlq, keys, lane, runnerctl, servers, simulate, task, tenant, tools
 from detectsched.cli.exits import exit_code_of
 
 _HELP = "Fair, durable, resource-aware scheduling of OCR and sensitive-word detection."
@@ -25,6 +25,16 @@ class _App(typer.Typer):
 app = _App(no_args_is_help=True, help=_HELP, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.add_typer(database.app, name="db")
 app.add_typer(keys.app, name="key")
+for _name, _group in {
+    "task": task.app,
+    "device": device.app,
+    "object": device.objects,
+    "tenant": tenant.app,
+    "lane": lane.app,
+    "runners": runnerctl.app,
+    "dlq": dlq.app,
+}.items():
+    app.add_typer(_group, name=_name)
 app.add_typer(tools.bench, name="bench")
 _COMMANDS: tuple[Callable[..., None], ...] = (
     servers.up,
@@ -32,6 +42,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     servers.dispatcher,
     servers.runner,
     tools.demo,
+    simulate.simulate,
 )
 for _command in _COMMANDS:
     app.command()(_command)

@@ -36,3 +36,13 @@ def latency(
     from detectsched.bench.latency import run_latency
 
     raise typer.Exit(asyncio.run(run_latency(url=url, key=key, count=count)))
+
+
+@bench.command()
+def pressure() -> None:
+    """Read images beside nothing, beside as much work of others, and afterwards; show when the runner gives way."""
+    import asyncio
+
+    from detectsched.bench.pressure import run_pressure
+
+    raise typer.Exit(asyncio.run(run_pressure()))

@@ -21,7 +21,7 @@ class FirstKey:
 
 
 async def first_key(postgres: PostgresSettings, file: Path) -> FirstKey:
-    """Return the admin key kept in ``file``; make it, and the file with mode 0600, if the system has no key at all.
+    """Return the key of all scopes kept in ``file``; make it, and the file (0600), if the system has no key at all.
 
     Later starts make none, even if the file is gone: whoever revoked or deleted a key meant it.
     """
@@ -30,7 +30,7 @@ async def first_key(postgres: PostgresSettings, file: Path) -> FirstKey:
         if await list_keys(ledger):
             return FirstKey(_kept(file), new=False)
         key = await create_key(
-            ledger, tenant=DEFAULT_TENANT, name="first key, made by detectsched up", scopes=[Scope.ADMIN]
+            ledger, tenant=DEFAULT_TENANT, name="first key, made by detectsched up", scopes=list(Scope)
         )
     finally:
         await ledger.close()

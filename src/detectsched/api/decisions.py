@@ -1,0 +1,144 @@
+"""What callers decide about devices, tenants, lanes, runners and dead letters: the bodies of those requests.
+
+Limits refuse what nobody can mean. A rate below one in 100 s is one of them: a device that has used it up waits that
+long also when the rate is lifted meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from detectsched.api.bodies import Lane, RequestModel
+from detectsched.api.moments import Moment
+from detectsched.errors import Conflict, InvalidRequest, NotFound
+from detectsched.task import TaskKind
+
+
+def _is_rate(value: float) -> float:
+    if 0 < value < 0.01:
+        raise ValueError("the lowest rate is 0.01 (a task in 100 s); 0 means no limit")
+    return value
+
+
+_Words = StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")
+
+Weight = Annotated[float, Field(ge=0.001, le=1000, allow_inf_nan=False)]
+InFlight = Annotated[int, Field(ge=0, le=100_000)]
+Rate = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False), AfterValidator(_is_rate)]
+Burst = Annotated[int, Field(ge=0, le=100_000)]
+RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,253}$")]
+ReasonWord = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,64}$")]
+
+
+class PauseRequest(RequestModel):
+    """Why something is paused or drained."""
+
+    reason: Annotated[str, StringConstraints(max_length=200), _Words] = ""
+    """For people; it is shown to whoever asks why a task waits."""
+
+
+class _Change(RequestModel):
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def columns(self) -> dict[str, Any]:
+        """Return what is to be set; null has become the default.
+
+        Raises:
+            InvalidRequest: nothing is to be set.
+        """
+        if not self.model_fields_set:
+            raise InvalidRequest(f"nothing is to be changed: give at least one of {', '.join(type(self).model_fields)}")
+        given = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        return {name: self._defaults.get(name) if value is None else value for name, value in given.items()}
+
+
+class ChangeDevice(_Change):
+    """What a device may have; fields that are left out stay as they are, null goes back to the default."""
+
+    _defaults: ClassVar = {"name": "", "in_flight": 0, "rate": 0.0, "burst": 0}
+
+    name: Annotated[str, StringConstraints(max_length=200), _Words] | None = None
+    """What people call it."""
+    weight: Weight | None = None
+    """Its share relative to the other devices of its tenant; null: the tenant's `device_weight`."""
+    in_flight: InFlight | None = None
+    """Most of its tasks of one lane that run at once; null or 0: the system's default."""
+    rate: Rate | None = None
+    """Most tasks started per second in one lane; null or 0: no limit."""
+    burst: Burst | None = None
+    """Most tasks started at once after a pause, where there is a rate; null or 0: one."""
+
+
+class ChangeTenant(_Change):
+    """What a tenant may have; fields that are left out stay as they are, null goes back to the default."""
+
+    _defaults: ClassVar = {"device_weight": 1.0, "weight": 1.0, "rate": 0.0, "burst": 0}
+
+    device_weight: Weight | None = None
+    """Weight of devices that have none of their own; null: 1."""
+    weight: Weight | None = None
+    """Its share relative to the other tenants, null: 1. Needs a key that has the scope `operate` as well."""
+    rate: Rate | None = None
+    """Most tasks started per second, of all its devices together; null or 0: no limit. Needs `operate`."""
+    burst: Burst | None = None
+    """Most tasks started at once after a pause, where there is a rate; null or 0: one. Needs `operate`."""
+
+
+class LetterSelection(RequestModel):
+    """Which dead letters; without any field all of the tenant's."""
+
+    reason: ReasonWord | None = None
+    """Only those that died of this, as in `error.reason`."""
+    lane: Lane | None = None
+    mac: Annotated[str, Field(max_length=64)] | None = None
+    """Only those of this device, in any usual spelling of its MAC address."""
+    object: Annotated[str, Field(max_length=400)] | None = None
+    """Only those of this object."""
+    kind: TaskKind | None = None
+    since: Moment | None = None
+    """Only those that died at this time or later."""
+    until: Moment | None = None
+    """Only those that died before this time."""
+
+
+class _LetterAction(RequestModel):
+    filter: LetterSelection
+    """Which; an empty object means all."""
+    expected_count: Annotated[int, Field(ge=0)] | None = None
+    """How many they should be; if it is another number, nothing is done. Needed unless it is a dry run."""
+    dry_run: bool = False
+    """Only say how many they are."""
+
+    def check_count(self, matched: int) -> None:
+        """Return if the action may be done to as many as match.
+
+        Raises:
+            InvalidRequest: nobody said how many there should be.
+            NotFound: nothing matches.
+            Conflict: another number matches.
+        """
+        if self.expected_count is None:
+            raise InvalidRequest(
+                "say how many you expect; a dry run (dry_run: true) tells how many they are", field="expected_count"
+            )
+        if matched == 0:
+            raise NotFound("no dead letter matches the filter: nothing was done")
+        if matched != self.expected_count:
+            raise Conflict(
+                f"{matched} dead letters match the filter, not {self.expected_count}: nothing was done; look at them "
+                "again, and send the new number if it is what you mean"
+            )
+
+
+class RedriveRequest(_LetterAction):
+    """Which dead letters to try again, and how fast."""
+
+    rate_per_second: Annotated[float, Field(ge=0.01, le=1000, allow_inf_nan=False)] | None = None
+    """How many may start per second; null: all at once, in their fair turn."""
+
+
+class PurgeRequest(_LetterAction):
+    """Which dead letters to remove for good."""
