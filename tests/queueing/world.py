@@ -83,7 +83,10 @@ class World(RuleBasedStateMachine):
     def look_around(self) -> None:
         """After every step."""
         now = self.look()
-        assert now.faults(self.open, self.bench.time.ms) == []
+        faults = now.faults(self.open, self.bench.time.ms)
+        faults += self.queues.unfair(set(now.scheduled()), tenant_of)
+        faults += self.tenants.unfair(set(now.scheduled_tenants()), lambda _: "")
+        assert not faults, faults
         full = [
             meta for meta in now.hashes.values() if "limit" in meta and meta["limit"] == meta.get("inflight") == "2"
         ]
@@ -98,8 +101,6 @@ class World(RuleBasedStateMachine):
         self.told |= {f"wake:{lane}" for lane, _ in entered}
         assert self.told <= set(now.lists), "somebody was not told that there is something to do"
         self.told.clear()
-        assert self.queues.unfair(set(now.scheduled()), tenant_of) == []
-        assert self.tenants.unfair(set(now.scheduled_tenants()), lambda _: "") == []
         self.seen = now
 
     def picked(self, some: Any, pick: int, count: int = 1) -> list[UUID]:
