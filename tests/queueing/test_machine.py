@@ -26,12 +26,13 @@ from detectsched.queueing.queue import (
     Placement,
     Released,
     Renewed,
+    Result,
     Turns,
     Withdrawn,
 )
-from detectsched.settings import RedisSettings, Settings
-from detectsched.task import Entitlement
-from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, World, tenant_of
+from detectsched.settings import RedisSettings, SchedulerSettings, Settings
+from tests.queueing.operators import Operators
+from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, entitlement_of, tenant_of
 from tests.support.actors import device_task, object_task
 from tests.support.snapshot import OUT
 
@@ -40,7 +41,7 @@ tenants, numbers = st.sampled_from("ab"), st.integers(1, 2)
 picks = st.integers(0, 7)
 
 
-class QueueMachine(World):
+class QueueMachine(Operators):
     """Devices, objects, dispatchers, runners, a reaper, a settler, a rebuilder and a clock."""
 
     @initialize(devices=st.lists(st.tuples(tenants, numbers, lanes), min_size=2, max_size=6))
@@ -48,7 +49,7 @@ class QueueMachine(World):
         """Begin with something to do."""
         for tenant, number, lane in devices:
             self.accept_of_device(tenant, number, lane, 1.0, 3600, 0, late=False)
-            self.accept_of_object(tenant, number, lane, 3600, late=False)
+            self.accept_of_object(tenant, number, lane, 3600, 0, late=False)
 
     # The API ----------------------------------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ class QueueMachine(World):
         """Queue an accepted task."""
         assert self.do(self.scripts.enqueue([placement])) == [Enqueued.QUEUED]
         self.open[placement.task.id] = placement
-        if placement.task.not_before_ms > self.bench.time.ms:
+        if placement.task.not_before_ms > self.bench.time.ms and placement.task.mac is not None:
             self.told.add("wake:@deferred")
 
     @rule(
@@ -75,14 +76,24 @@ class QueueMachine(World):
         task = device_task(number, self.bench.time, lane=lane, tenant=tenant, cost=cost, ttl=ttl)
         if delay:
             task = replace(task, not_before_ms=self.bench.time.ms + delay * 1000)
-        placement = Placement(task, Entitlement(limit=2 if number == 2 else 0))
+        placement = Placement(task, entitlement_of("mac", tenant, number))
         self.late.append(placement) if late else self.enter(placement)
 
-    @rule(tenant=tenants, number=numbers, lane=lanes, ttl=st.sampled_from([3600, 15]), late=st.booleans())
-    def accept_of_object(self, tenant: str, number: int, lane: str, ttl: int, *, late: bool) -> None:
+    @rule(
+        tenant=tenants,
+        number=numbers,
+        lane=lanes,
+        ttl=st.sampled_from([3600, 15]),
+        delay=st.sampled_from([0, 0, 0, 20]),
+        late=st.booleans(),
+    )
+    def accept_of_object(self, tenant: str, number: int, lane: str, ttl: int, delay: int, *, late: bool) -> None:
         """Accept a task of an object."""
         task = object_task(f"door {number}", self.bench.time, lane=lane, tenant=tenant)
-        placement = Placement(replace(task, expires_ms=self.bench.time.ms + ttl * 1000))
+        task = replace(task, expires_ms=self.bench.time.ms + ttl * 1000)
+        if delay:
+            task = replace(task, not_before_ms=self.bench.time.ms + delay * 1000)
+        placement = Placement(task, entitlement_of("object", tenant, number))
         self.late.append(placement) if late else self.enter(placement)
 
     @precondition(lambda self: self.late)
@@ -146,6 +157,11 @@ class QueueMachine(World):
             self.queues.serve(lane, str(task.queue), task.cost)
             self.tenants.serve(lane, task.queue.tenant, task.cost)
             assert task.expires_ms > self.bench.time.ms, "sent after its time to live"
+            assert task.not_before_ms <= self.bench.time.ms, "sent before its time"
+            assert not self.is_paused(lane, task.queue), "sent although it is paused"
+            out = [i for i in self.open if self.open[i].task.queue == task.queue and after.state(i) in OUT]
+            most = 1 if "probing" in before.meta(str(task.queue)) else self.open[task_id].entitlement.limit
+            assert len(out) <= (most or len(out)), "sent beyond the limit"
             if str(task.queue).startswith("object:"):
                 rest = [self.open[other].task.sequence for other in after.waiting(str(task.queue))]
                 assert all(task.sequence < other for other in rest), "sent before an earlier one of its object"
@@ -158,7 +174,8 @@ class QueueMachine(World):
                 before.scheduled_tenants(), after.scheduled_tenants(), lane, tenant, sum(costs), lambda _: ""
             )
         if not done.more and done.sent < room:
-            assert not [queue for at, queue in after.scheduled() if at == lane], "work and room are left"
+            left = [tenant for at, tenant in after.scheduled_tenants() if at == lane]
+            assert not left or f"lane:{lane}" in self.paused, "work and room are left"
 
     @precondition(lambda self: self.seen.zsets.get("deferred"))
     @rule()
@@ -188,9 +205,10 @@ class QueueMachine(World):
         """Empty the settlement list."""
         elements = self.do(self.bench.queue.settlements(100))
         for element in elements:
-            task_id = UUID(element.decode().removeprefix("expired|"))
-            assert self.open.pop(task_id).task.expires_ms <= self.bench.time.ms
-            self.note("an expired task was settled")
+            decision, _, task_id = element.decode().partition("|")
+            task = self.open.pop(UUID(task_id)).task
+            assert decision == "dead" or task.expires_ms <= self.bench.time.ms
+            self.note("an expired task was settled", decision == "expired")
         assert self.do(self.scripts.settle(elements)) == len(elements)
 
     @precondition(lambda self: self.open)
@@ -201,11 +219,12 @@ class QueueMachine(World):
         self.do(self.bench.clients.commands.flushall())
         token = self.do(self.bench.queue.rebuild.is_needed(LANES, check_policy=True)) and self.do(queue.rebuild.begin())
         self.do(queue.rebuild.wipe(token, LANES))
+        self.do(queue.rebuild.set_paused(dict.fromkeys(self.paused, self.bench.time.ms)))
         placements = []
         self.note("a rebuild found tasks that were running", self.hands != {})
         for task_id, placement in sorted(self.open.items(), key=lambda each: each[1].task.sequence):
             owner, number = self.hands.get(task_id, ("", self.started.get(task_id, 0)))
-            due = self.bench.time.ms + round(LEASE * 1000) if owner else 0
+            due = self.bench.time.ms + round(LEASE * 1000) if owner else placement.task.not_before_ms
             task = replace(placement.task, not_before_ms=due, delivery=number)
             placements.append(replace(placement, task=task, held_by=owner))
         self.do(queue.rebuilding(token).enqueue(placements))
@@ -240,23 +259,31 @@ class QueueMachine(World):
     @rule()
     def wait_until_due(self) -> None:
         """Wait for the longest back-off there is, and bring back what is due."""
-        self.advance(21)
+        self.advance(41)
         self.promote()
 
     @precondition(lambda self: self.hands)
-    @rule(pick=picks, count=st.integers(1, 3))
-    def complete(self, pick: int, count: int) -> None:
+    @rule(pick=picks, count=st.integers(1, 3), result=st.sampled_from(Result))
+    def complete(self, pick: int, count: int, result: Result) -> None:
         """End tasks in hand."""
         done = [self.drop(task_id) for task_id in self.picked(self.hands, pick, count)]
-        assert self.do(self.scripts.complete([Completion(*one) for one in done])) == [Completed.DONE] * len(done)
+        completions = [Completion(*one, result) for one in done]
+        assert self.do(self.scripts.complete(completions)) == [Completed.DONE] * len(done)
         self.told |= {f"wake:{self.open.pop(task_id).task.lane}" for task_id, _ in done}
 
     @precondition(lambda self: self.hands)
-    @rule(pick=picks, count=st.integers(1, 3), delay=st.sampled_from([0.0, 0.0, 20.0]), refund=st.booleans())
-    def release(self, pick: int, count: int, delay: float, *, refund: bool) -> None:
+    @rule(
+        pick=picks,
+        count=st.integers(1, 3),
+        delay=st.sampled_from([0.0, 0.0, 20.0]),
+        refund=st.booleans(),
+        failed=st.booleans(),
+    )
+    def release(self, pick: int, count: int, delay: float, *, refund: bool, failed: bool = False) -> None:
         """Give tasks in hand back."""
         back = [self.drop(task_id) for task_id in self.picked(self.hands, pick, count)]
-        answers = self.do(self.scripts.release([GivenBack(i, number, delay, refund=refund) for i, number in back]))
+        given = [GivenBack(i, number, delay, refund=refund, failed=failed) for i, number in back]
+        answers = self.do(self.scripts.release(given))
         assert answers == [Released.RELEASED] * len(back)
         for task_id, _ in back:
             task = self.open[task_id].task
@@ -319,7 +346,12 @@ class QueueMachine(World):
     def teardown(self) -> None:
         """Work everything off: nothing has fallen out of the schedule, and nothing is left."""
         try:
-            for _ in range(60):
+            for what in sorted(self.paused):
+                self.set_paused(what, paused=False)
+            for lane in LANES:
+                self.meet_runner(lane)
+            self.look_around()
+            for _ in range(80):
                 if not self.open:
                     break
                 self.settle()
@@ -330,8 +362,8 @@ class QueueMachine(World):
                     if self.unread():
                         self.read(lane, CONSUMERS[0], 100)
                 if self.hands:
-                    self.complete(0, 100)
-                self.advance(21)
+                    self.complete(0, 100, Result.GOOD)
+                self.advance(41)
                 self.promote()
                 self.look_around()
             assert not self.open, f"never served: {self.look().faults(self.open, self.bench.time.ms) or self.open}"
@@ -348,8 +380,12 @@ def test_any_sequence_of_steps_keeps_everything_in_its_place(redis_url: str) -> 
     """No task vanishes or is in two places, counters equal a recount, and whoever can be served is in the schedule."""
     examples = os.environ.get("MACHINE_EXAMPLES")
     met: set[str] = set()
+    settings = Settings(
+        redis=RedisSettings(url=SecretStr(redis_url)),
+        scheduler=SchedulerSettings(failure_threshold=2, backoff_base_seconds=10, backoff_max_seconds=40),
+    )
     run_state_machine_as_test(
-        partial(QueueMachine, Settings(redis=RedisSettings(url=SecretStr(redis_url))), met),  # type: ignore[arg-type]  # whatever makes a machine will do
+        partial(QueueMachine, settings, met),  # type: ignore[arg-type]  # whatever makes a machine will do
         settings=hypothesis.settings(
             max_examples=int(examples or 200),
             stateful_step_count=40,

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from detectsched.queueing.connection import RedisClients
 from detectsched.queueing.queue import Placement
 from detectsched.settings import Settings
+from detectsched.task import Entitlement
 from tests.support.actors import Bench
 from tests.support.fairness import Fairness
 from tests.support.snapshot import Snapshot
@@ -35,6 +36,12 @@ SOMETIMES: Final = frozenset(
         "a task was queued after a later one",
         "an object went on in another lane",
         "a queue was at its limit",
+        "a queue backed off for its failures",
+        "a queue waited for its rate",
+        "a tenant waited for its rate",
+        "something was paused that waited",
+        "a lane without runners gave up on a task",
+        "a runner ended a back-off",
     }
 )
 """What a run must have met to be worth anything."""
@@ -59,6 +66,7 @@ class World(RuleBasedStateMachine):
         # A turn of each of two queues (a quantum and one task) may lie between what they have received.
         self.queues, self.tenants = Fairness(2 * (QUANTUM + COST)), Fairness(2 * (QUANTUM + COST))
         self.told: set[str] = set()
+        self.paused: set[str] = set()
         self.lanes: dict[str, str] = {}
         self.seen = self.look()
 
@@ -91,6 +99,11 @@ class World(RuleBasedStateMachine):
             meta for meta in now.hashes.values() if "limit" in meta and meta["limit"] == meta.get("inflight") == "2"
         ]
         self.note("a queue was at its limit", full != [])
+        metas = [meta for key, meta in now.hashes.items() if ":meta:" in key]
+        self.note("a queue backed off for its failures", any("probing" in meta and "until" in meta for meta in metas))
+        self.note("a queue waited for its rate", any("rate" in meta and "until" in meta for meta in metas))
+        limits = [meta for key, meta in now.hashes.items() if key.startswith("tenant:limits:")]
+        self.note("a tenant waited for its rate", any("until" in meta for meta in limits))
         entered = now.scheduled().keys() - self.seen.scheduled().keys()
         for lane, name in entered:
             self.note("an object went on in another lane", self.lanes.setdefault(name, lane) != lane)
@@ -133,6 +146,18 @@ class World(RuleBasedStateMachine):
             assert after[lane, name] == before[lane, name] + cost
             others = [key for (at, other), key in after.items() if at == lane and group_of(other) == group_of(name)]
             assert after[lane, name] - min(others) <= QUANTUM + COST, f"{name} was served too early: {after}"
+
+
+def entitlement_of(kind: str, tenant: str, number: int) -> Entitlement:
+    """Return what a queue may have: second devices two in flight, first devices of b little, and b not too much."""
+    slow = kind == "mac" and tenant == "b" and number == 1
+    return Entitlement(
+        limit=2 if kind == "mac" and number == 2 else 0,
+        rate=0.2 if slow else 0.0,
+        burst=2 if slow else 0,
+        tenant_rate=0.5 if tenant == "b" else 0.0,
+        tenant_burst=4 if tenant == "b" else 0,
+    )
 
 
 async def on_empty_redis(settings: Settings) -> Bench:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from detectsched.queueing.queue import Placement, Queue, subject_of
+from detectsched.task import QueueId
 
 _READ: Final = """
 local all = {}
@@ -169,6 +170,7 @@ class Snapshot:
             states.setdefault(name, Counter())[self.state(task_id)] += 1
             limits[name] = 1 if name.startswith("object:") else placement.entitlement.limit
         scheduled, deferred = self.scheduled(), self.zsets.get("deferred", {})
+        paused = self.hashes.get("paused", {})
         names = {*states, *(_queue_of(key) for key in self.hashes if ":meta:" in key and key[:6] != "tenant")}
         for name in sorted(names):
             count, meta = states.get(name, Counter()), self.meta(name)
@@ -180,16 +182,27 @@ class Snapshot:
             if name.startswith("object:") and out > 1:
                 yield f"{out} tasks of {name} are out at once"
             head = next(iter(self.waiting(name)), None)
-            limit = limits.get(name, 0)
+            limit = 1 if "probing" in meta else limits.get(name, 0)
             servable = head is not None and (limit == 0 or out < limit) and float(meta.get("until", 0)) <= now_ms
+            servable = servable and f"subject:{subject_of(QueueId.parse(name))}" not in paused
             right = {self.task(head)["lane"]} if servable and head else set()
             found = {lane for lane, queue in scheduled if queue == name}
             # Out of its back-off, but not yet promoted: it may stand in the schedule or not.
             if found != right and not (not found and f"queue:{name}" in deferred):
                 yield f"{name} stands in the schedules of {found or 'no lane'}, and belongs into {right or 'none'}"
         tenants = {(lane, queue.split(":")[1]) for lane, queue in scheduled}
-        if tenants != set(self.scheduled_tenants()):
-            yield f"tenants {set(self.scheduled_tenants())} are scheduled, {tenants} have something to serve"
+        tenants -= {(lane, tenant) for lane, tenant in tenants if f"tenant:{tenant}" in paused}
+        blocked = {
+            (lane, tenant)
+            for lane, tenant in tenants
+            if float(self.hashes.get(f"tenant:limits:{tenant}", {}).get("until", 0)) > now_ms
+        }
+        found_tenants = set(self.scheduled_tenants())
+        # Who has used up his rate in one lane leaves the others when they look at him; and out of his wait, but not yet
+        # promoted, he may stand in the schedule or not.
+        late = {(lane, tenant) for lane, tenant in tenants if f"tenant:{tenant}" in deferred}
+        if not tenants - blocked - late <= found_tenants <= tenants:
+            yield f"tenants {found_tenants} are scheduled, {tenants} have something to serve, {blocked} wait"
 
     def _wrong_keys(self) -> Iterator[str]:
         for (lane, name), score in self.scheduled().items():
@@ -208,7 +221,7 @@ class Snapshot:
                 yield f"{key} is left of a task that is over: {self.hashes[key]}"
             if key.startswith("tenant:meta:") and key not in self.mortal:
                 lane, tenant = key.split(":")[2:]
-                if (lane, tenant) not in self.scheduled_tenants():
+                if f"mac:schedule:{lane}:{tenant}" not in self.zsets:
                     yield f"{key} will never be removed: {self.hashes[key]}"
             if key.startswith(("mac:meta:", "object:meta:")) and key not in self.mortal:
                 name = _queue_of(key)

@@ -35,6 +35,12 @@ if redis.call('HEXISTS', P .. 'paused', 'lane:' .. lane) == 1 then return {'OK',
 local function give_up(qid)
   local element = redis.call('LPOP', queue_key(P, qid))
   local _, _, _, _, id = parse_element(element)
+  if redis.call('HGET', P .. 'task:' .. id, 'state') == 'withdrawn' then
+    -- So many were withdrawn that not all could be dropped at once; it is not given up, and not counted any more.
+    redis.call('HINCRBY', meta_key(P, qid), 'tombstones', -1)
+    redis.call('DEL', P .. 'task:' .. id)
+    return
+  end
   redis.call('HSET', P .. 'task:' .. id, 'state', 'settling')
   redis.call('RPUSH', P .. 'settlement', 'dead|' .. id)
   count_pending(P, qid, -1)
@@ -54,6 +60,7 @@ for _ = 1, tonumber(ARGV[9]) do
   local qid = tenant and redis.call('ZRANGE', tenants .. ':' .. tenant, 0, 0)[1]
   if not qid then break end
   if ARGV[5] == 'dead_letter' then give_up(qid) else back_off(qid) end
-  reindex(P, policy, qid, now, ttl)
+  local served = reindex(P, policy, qid, now, ttl)
+  if served ~= '' and served ~= lane then wake(P, served) end
 end
 return {'OK', deferred, dead, redis.call('ZCARD', tenants) > 0 and '1' or '0'}

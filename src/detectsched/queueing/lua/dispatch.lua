@@ -84,8 +84,10 @@ local function take(qid, list, from_tail)
   if not element then return nil end
   local its_lane, _, cost, _, id = parse_element(element)
   if its_lane ~= lane then return nil end
+  local facts = redis.call('HMGET', P .. 'task:' .. id, 'state', 'expires', 'ready')
+  -- The next of an object, behind a head that has just expired, may not be ready; reindex holds its queue back then.
+  if number(facts[3]) > now then return nil end
   redis.call(from_tail and 'RPOP' or 'LPOP', list)
-  local facts = redis.call('HMGET', P .. 'task:' .. id, 'state', 'expires')
   looks_left = looks_left - 1
   if facts[1] ~= 'queued' then
     if facts[1] == 'withdrawn' then

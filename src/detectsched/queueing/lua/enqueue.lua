@@ -30,6 +30,8 @@ local function hold(id, qid, owner, ready)
   redis.call('HSET', P .. 'task:' .. id, 'state', 'held', 'owner', owner)
   redis.call('HINCRBY', meta_key(P, qid), 'inflight', 1)
   redis.call('ZADD', P .. 'deferred', ready, 'held:' .. id)
+  -- What was queued before it may be at its limit by it.
+  reindex(P, policy, qid, now, ttl)
 end
 
 local function defer(id, qid, ready)

@@ -21,10 +21,11 @@ local function tenant_meta_key(P, lane, tenant)
   return P .. 'tenant:meta:' .. lane .. ':' .. tenant
 end
 
--- keep_tenant(P, lane, tenant, ttl): what is known of a tenant that waits to be served lives until it is.
+-- keep_tenant(P, lane, tenant, ttl): what is known of a tenant lives while one of its queues waits to be served, also
+-- while the tenant is paused or has used up its rate.
 local function keep_tenant(P, lane, tenant, ttl)
   local meta = tenant_meta_key(P, lane, tenant)
-  if redis.call('ZSCORE', P .. 'mac:schedule:' .. lane, tenant) then
+  if redis.call('EXISTS', P .. 'mac:schedule:' .. lane .. ':' .. tenant) == 1 then
     redis.call('PERSIST', meta)
   else
     redis.call('EXPIRE', meta, ttl)
