@@ -84,8 +84,8 @@ async def test_reports_are_well_formed(
     assert "quiet" in table
     assert "original" in table
     drawing = ET.fromstring(svg.read_text())  # noqa: S314 - our own text
-    curves = [path for path in drawing.iter("{http://www.w3.org/2000/svg}path") if " L" in path.attrib["d"]]
-    assert len(curves) == 2 + 2 * 2 * 2  # the legend; policies × panels × classes
+    curves = [path for path in drawing.iter("{http://www.w3.org/2000/svg}path") if " H" in path.attrib["d"]]
+    assert len(curves) == 2 * 2 * 2  # policies × panels × classes
     assert all("nan" not in path.attrib["d"] for path in curves)
     words = " ".join(filter(None, (text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text"))))
     assert "a flood & some <quiet> ones" in words

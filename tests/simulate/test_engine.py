@@ -7,9 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import redis.asyncio
+from pydantic import SecretStr
 
+from detectsched.embedded.servers import EmbeddedValkey
 from detectsched.runner import worker
-from detectsched.settings import SchedulerSettings, Settings
+from detectsched.settings import RedisSettings, SchedulerSettings, Settings
 from detectsched.simulate.arrivals import make_tasks
 from detectsched.simulate.engine import Simulation
 from detectsched.simulate.formula import FormulaScheduler
@@ -17,7 +20,7 @@ from detectsched.simulate.machines import make_runners
 from detectsched.simulate.record import End
 from detectsched.simulate.run import SimulatedPolicy
 from detectsched.simulate.scheduler import Decisions, News, VirtualClock
-from detectsched.simulate.script_scheduler import LEAST_MEASURED_SECONDS
+from detectsched.simulate.script_scheduler import LEAST_MEASURED_SECONDS, ScriptScheduler
 from detectsched.simulate.workload import (
     AtOnce,
     AtRandom,
@@ -34,6 +37,8 @@ from detectsched.simulate.workload import (
 from tests.simulate.conftest import Run
 
 ALL = (SimulatedPolicy.FAIR, SimulatedPolicy.AGING, SimulatedPolicy.FIFO, SimulatedPolicy.ORIGINAL)
+
+LANES = ("ocr", "text")
 
 FLEET = Workload(
     name="fleet",
@@ -140,6 +145,33 @@ async def test_a_lane_without_runners_defers_or_gives_up(run: Run, no_runner: st
     [one] = (await run(workload, no_runner=no_runner)).runs
     assert (one.figures.total.done, one.figures.total.dead) == (done, 10 - done)
     assert np.all(one.record.end_state == (End.DONE if done else End.DEAD))
+
+
+async def test_nothing_is_left_of_what_is_done(redis_server: EmbeddedValkey) -> None:
+    """After limits, rates, objects, back-offs, deaths and returns only what expires, and the shard's few own keys."""
+    shaken = (
+        *FLEET.classes,
+        DeviceClass(name="rated", devices=3, rate=2.0, burst=2, arrivals=AtOnce(tasks=10, at_seconds=30)),
+    )
+    gone = RunnerClass(count=2, slots={"text": 2, "ocr": 1}, outages=(Outage(at_seconds=40, for_seconds=150),))
+    workload = FLEET.model_copy(update={"classes": shaken, "runners": (gone,)})
+    tasks, clock = make_tasks(workload, 1), VirtualClock()
+    redis_settings = RedisSettings(url=SecretStr(redis_server.url), prefix="shaken")
+    scheduler = await ScriptScheduler.opened(Settings(redis=redis_settings), tasks, clock)
+    record = await Simulation(tasks, make_runners(workload, 1), scheduler, clock, Settings()).run()
+    async with redis.asyncio.from_url(redis_server.url, decode_responses=True) as client:
+        names = [name async for name in client.scan_iter("{shaken:0}:*", count=1000)]
+        kept = {name.partition("}:")[2] for name in names if await client.ttl(name) == -1}
+        assert await client.get("{shaken:0}:global_pending") == "0"
+        assert [await client.xlen("{shaken:0}:stream:" + lane) for lane in ("ocr", "text")] == [0, 0]
+    await scheduler.close()
+    assert np.all(record.end_state == End.DONE)
+    assert record.restarts > 0
+    assert len(record.resumptions) == 2
+    own = {"generation", "scheduler", "mac:clock", "lane:seconds", "lane:completed", "global_pending"}
+    assert kept - {"lane:last"} == own | {
+        f"{family}:{lane}" for family, lanes in (("stream", LANES), ("wake", (*LANES, "@deferred"))) for lane in lanes
+    }
 
 
 async def test_a_rate_is_kept_in_virtual_time(run: Run) -> None:

@@ -27,6 +27,7 @@ _GAP: Final = 46
 _TOP: Final = 94
 _BETWEEN: Final = 66
 _POINTS: Final = 240  # of a curve: more than the eye can tell apart at this width
+_STEPS: Final = 60  # points up to which a curve is drawn in steps: between few tasks nothing rises
 _SHORTEST: Final = 0.001  # seconds: waits are told from here on
 _DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "1 2")
 
@@ -151,8 +152,13 @@ def _linear(highest: float, unit: str) -> Axis:
 def _wait_axis(longest: float) -> Axis:
     last = max(1, math.ceil(math.log10(max(longest, _SHORTEST) / _SHORTEST) - 1e-9))
     names = ("1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "1,000 s", "10,000 s")
+    every = 1 if last < 6 else 2  # more labels than that would run into each other
     marks = tuple(
-        (_SHORTEST * 10**power, names[power] if power < len(names) else f"1e{power - 3} s") for power in range(last + 1)
+        (
+            _SHORTEST * 10**power,
+            "" if power % every else names[power] if power < len(names) else f"1e{power - 3} s",
+        )
+        for power in range(last + 1)
     )
     return Axis(_SHORTEST, _SHORTEST * 10**last, marks, logarithmic=True)
 
@@ -180,11 +186,13 @@ def _panel(
 
 def _path(left: float, top: float, x: Axis, y: Axis, curve: Curve) -> str:
     across, up = left + _WIDTH * x.place(curve.x), top + _HEIGHT * (1 - y.place(curve.y))
-    points = [f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True)]
     # From nothing up to the first value, and on at the height of the last.
-    points.insert(0, f"{across[0]:.1f},{top + _HEIGHT:.1f}")
-    points.append(f"{left + _WIDTH:.1f},{up[-1]:.1f}")
-    return f'<path {_look(curve.kind)} d="M{" L".join(points)}"/>'
+    start, end = f"M{across[0]:.1f},{top + _HEIGHT:.1f}", f"H{left + _WIDTH:.1f}"
+    if len(across) <= _STEPS:
+        drawn = " ".join(f"H{a:.1f} V{b:.1f}" for a, b in zip(across, up, strict=True))
+    else:
+        drawn = " ".join(f"L{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+    return f'<path {_look(curve.kind)} d="{start} {drawn} {end}"/>'
 
 
 def _look(kind: int) -> str:

@@ -21,7 +21,7 @@ from detectsched.simulate.capacity import Probe, find_runners
 from detectsched.simulate.chart import comparison_svg
 from detectsched.simulate.generators import GENERATORS
 from detectsched.simulate.page import comparison_html
-from detectsched.simulate.report import json_document, seconds_text, tables
+from detectsched.simulate.report import LOOK, json_document, seconds_text, tables
 from detectsched.simulate.run import Comparison, SimulatedPolicy, compare
 from detectsched.simulate.workload import Workload, load_workload
 from detectsched.telemetry import configure_logging
@@ -123,10 +123,11 @@ async def _find(options: SimulateOptions, target: float, workload: Workload, set
         document = {"policy": policy.value, "target_p99_seconds": target, "runners": found, "tried": tries}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return 0
-    table = Table("runners", Column("p99 wait", justify="right"), title=workload.title or workload.name)
+    columns = (Column("runners", justify="right"), Column("p99 wait", justify="right"))
+    table = Table(*columns, title=workload.title or workload.name, **LOOK)
     for one in probes:
         table.add_row(f"{one.runners:,}", _p99(one, target))
-    console = Console()
+    console = wide_console()
     console.print(table)
     console.print(
         f"{found:,} runners keep the p99 wait to {seconds_text(target)} under {policy.value}", highlight=False

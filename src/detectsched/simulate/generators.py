@@ -99,7 +99,7 @@ def tenants(tasks: int = 10_000) -> Workload:
             DeviceClass(name="a-flood", tenant="a", arrivals=AtOnce(tasks=tasks)),
             DeviceClass(name="b-devices", tenant="b", devices=tasks, arrivals=AtOnce(tasks=1)),
             DeviceClass(name="b-objects", tenant="b", devices=tasks, subject=Subject.OBJECT, arrivals=AtOnce(tasks=1)),
-            DeviceClass(name="c-one", tenant="c", arrivals=AtOnce(tasks=1, at_seconds=1.0)),
+            DeviceClass(name="c-one", tenant="c", arrivals=AtOnce(tasks=1, at_seconds=1.0017)),
         ),
     )
 

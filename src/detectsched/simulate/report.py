@@ -15,7 +15,7 @@ from detectsched.simulate.fairness import Fairness
 from detectsched.simulate.measures import ClassFigures, Figures
 from detectsched.simulate.run import Comparison
 
-_LOOK: Final[dict[str, Any]] = {"box": SIMPLE_HEAD, "pad_edge": False, "title_justify": "left", "title_style": "bold"}
+LOOK: Final[dict[str, Any]] = {"box": SIMPLE_HEAD, "pad_edge": False, "title_justify": "left", "title_style": "bold"}
 
 
 def seconds_text(seconds: float) -> str:
@@ -79,7 +79,7 @@ def _waits(figures: list[Figures]) -> Table:
             for name in ("tasks", "wait p50", "p95", "p99", "longest", "tasks/s", "work s", "over 1.1 × ideal")
         ),
         title="Waits, from arrival to first start",
-        **_LOOK,
+        **LOOK,
     )
     for one in figures:
         classes = one.classes if len(one.classes) == 1 else (*one.classes, one.total)
@@ -108,7 +108,7 @@ def _lanes(figures: list[Figures]) -> Table:
         *(_right(name) for name in ("slots used", "idle while work waited", "Jain devices", "Jain tenants")),
         *(_right(name) for name in ("all done", "restarts", "resumed")),
         title="Lanes",
-        **_LOOK,
+        **LOOK,
     )
     for one in figures:
         for lane in one.lanes:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -20,6 +21,8 @@ from detectsched.simulate.record import Record
 from detectsched.simulate.scheduler import Scheduler, VirtualClock
 from detectsched.simulate.script_scheduler import ScriptScheduler
 from detectsched.simulate.workload import Workload
+
+_LONGER_THAN_ANY_RUN: Final = 7 * 86_400  # seconds
 
 
 class SimulatedPolicy(StrEnum):
@@ -129,9 +132,12 @@ async def run_policy(
 
 
 def _settings_of(settings: Settings, workload: Workload, policy: SimulatedPolicy, url: str) -> Settings:
-    redis = settings.redis.model_copy(
-        update={"url": SecretStr(url), "prefix": f"simulate-{secrets.token_hex(4)}-{policy.value}"}
+    prefix = f"simulate-{secrets.token_hex(4)}-{policy.value}"
+    # Several policies share the server, and nobody waits for one answer: better late than given up.
+    redis = settings.redis.model_copy(update={"url": SecretStr(url), "prefix": prefix, "socket_timeout_seconds": 60.0})
+    # Keys expire in Valkey's own time: by it nothing may, or a run would depend on how fast the machine is.
+    scheduler = settings.scheduler.model_copy(
+        update={"policy": Policy(policy.value), "queue_meta_ttl_seconds": _LONGER_THAN_ANY_RUN}
     )
-    scheduler = settings.scheduler.model_copy(update={"policy": Policy(policy.value)})
     lanes = tuple(sorted({*settings.lanes, *workload.lanes}))
     return settings.model_copy(update={"redis": redis, "scheduler": scheduler, "lanes": lanes})

@@ -29,8 +29,7 @@ class ScriptScheduler:
     """One shard of its own, under the policy of the settings.
 
     Only what the dispatcher does with scripts is done here, in the same order: dispatch, then runners read the stream;
-    defer while nobody serves a lane, resume when somebody does, promote when due. TTLs of idle queues' keys run in
-    Valkey's own time, so that in virtual time an idle queue is remembered for longer than in a real system.
+    defer while nobody serves a lane, resume when somebody does, promote when due.
     """
 
     def __init__(
@@ -75,7 +74,11 @@ class ScriptScheduler:
     async def step(self, news: News) -> Decisions:
         """Tell the scripts what has happened, ask them for each lane, and let the runners read what was sent."""
         decisions = Decisions()
-        # In one round trip, and in this order on the server.
+        # A crowd that arrives at once is told of in several round trips, or one would take longer than the time-out.
+        crowd = iter(news.arrived[:-_AT_ONCE])
+        while some := list(islice(crowd, _AT_ONCE)):
+            await self._queue.scripts.enqueue([self._placement(task) for task in some])
+        # The rest in one round trip, and in this order on the server.
         calls: list[Awaitable[Any]] = [*self._reports(news)]
         if news.due or any(lane.returned or not lane.runners for lane in news.lanes.values()):
             await asyncio.gather(*calls)
@@ -99,9 +102,8 @@ class ScriptScheduler:
 
     def _reports(self, news: News) -> Iterator[Awaitable[Any]]:
         scripts = self._queue.scripts
-        arrived = iter(news.arrived)
-        while some := list(islice(arrived, _AT_ONCE)):
-            yield scripts.enqueue([self._placement(task) for task in some])
+        if news.arrived:
+            yield scripts.enqueue([self._placement(task) for task in news.arrived[-_AT_ONCE:]])
         if news.finished:
             yield scripts.complete([self._completion(task, seconds) for task, seconds in news.finished])
         if news.lost:
