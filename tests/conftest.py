@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import redis.asyncio
+import structlog
 from pydantic import SecretStr
 
 from detectsched.embedded.servers import EmbeddedPostgres, EmbeddedValkey
@@ -32,6 +34,19 @@ def _no_settings_of_the_developer() -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith(ENV_PREFIX)]:
             patch.delenv(name)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Undo what a command that ran inside the test process has set up for its process: level, format, context."""
+    before, root = structlog.get_config(), logging.getLogger()
+    level = root.level
+    yield
+    structlog.configure(**before)
+    structlog.contextvars.clear_contextvars()
+    root.setLevel(level)
+    for handler in [handler for handler in root.handlers if type(handler) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,7 @@ from tests.support.snapshot import OUT
 lanes, consumers = st.sampled_from(LANES), st.sampled_from(CONSUMERS)
 tenants, numbers = st.sampled_from("ab"), st.integers(1, 2)
 picks = st.integers(0, 7)
+_FAILURE_THRESHOLD = 2
 
 
 class QueueMachine(Operators):
@@ -105,6 +106,14 @@ class QueueMachine(Operators):
         late = any(other.sequence > placement.task.sequence for other in others)
         self.note("a task was queued after a later one", late)
         self.enter(placement)
+
+    @rule(tenant=tenants, number=numbers, lane=lanes)
+    def overtake(self, tenant: str, number: int, lane: str) -> None:
+        """Accept two tasks of an object; the second is queued first."""
+        self.accept_of_object(tenant, number, lane, 3600, 0, late=True)
+        self.accept_of_object(tenant, number, lane, 3600, 0, late=False)
+        self.look_around()
+        self.queue_late(len(self.late) - 1)
 
     @precondition(lambda self: self.open)
     @rule(pick=picks)
@@ -233,6 +242,15 @@ class QueueMachine(Operators):
         self.queues.forget()
         self.tenants.forget()
 
+    @precondition(lambda self: self.hands)
+    @rule()
+    def rebuild_without_its_runners(self) -> None:
+        """Lose everything, and the runners with it: what they had is handed over when its lease is over."""
+        self.rebuild()
+        self.look_around()
+        self.advance(61)
+        self.promote()
+
     # The runners ------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.unread())
@@ -291,6 +309,18 @@ class QueueMachine(Operators):
             if refund:
                 self.queues.refund(task.lane, str(task.queue), task.cost)
                 self.tenants.refund(task.lane, task.queue.tenant, task.cost)
+
+    @precondition(lambda self: self.hands)
+    @rule(pick=picks, consumer=consumers)
+    def fail_in_a_row(self, pick: int, consumer: str) -> None:
+        """Let a task fail again as soon as it is handed out again: its queue backs off."""
+        [task_id] = self.picked(self.hands, pick)
+        for _ in range(2 * _FAILURE_THRESHOLD):
+            if task_id in self.hands and task_id not in self.cancelled:
+                self.release(list(self.hands).index(task_id), 1, 0.0, refund=False, failed=True)
+                self.look_around()
+                self.serve(self.open[task_id].task.lane, consumer)
+                self.look_around()
 
     @precondition(lambda self: self.hands)
     @rule(consumer=consumers)
@@ -382,7 +412,9 @@ def test_any_sequence_of_steps_keeps_everything_in_its_place(redis_url: str) -> 
     met: set[str] = set()
     settings = Settings(
         redis=RedisSettings(url=SecretStr(redis_url)),
-        scheduler=SchedulerSettings(failure_threshold=2, backoff_base_seconds=10, backoff_max_seconds=40),
+        scheduler=SchedulerSettings(
+            failure_threshold=_FAILURE_THRESHOLD, backoff_base_seconds=10, backoff_max_seconds=40
+        ),
     )
     run_state_machine_as_test(
         partial(QueueMachine, settings, met),  # type: ignore[arg-type]  # whatever makes a machine will do
