@@ -8,6 +8,7 @@
     │   └── GenerationLost                503 rebuilding         Redis lost its data, or lives another life now
     ├── RequestRefused
     │   ├── InvalidRequest                422 invalid_request    a field is missing or wrong
+    │   │   ├── ForbiddenTarget           422 invalid_request    a URL leads where requests must not go
     │   │   └── MalformedRequest          400 malformed          the body cannot be parsed at all
     │   ├── Unauthenticated               401 unauthenticated
     │   ├── Forbidden                     403 forbidden          the key lacks the scope
@@ -81,6 +82,10 @@ class InvalidRequest(RequestRefused):
     status = 422
     code = "invalid_request"
     title = "Invalid request"
+
+
+class ForbiddenTarget(InvalidRequest):
+    """A URL that a stranger chose leads where requests must not go: into our own network, or not over HTTPS."""
 
 
 class MalformedRequest(InvalidRequest):
