@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from detectsched.cgroup import Cgroups
 from detectsched.detection import Box, Line
 from detectsched.errors import ConfigurationError
 from detectsched.ocr.canary import require_canary
@@ -92,7 +93,7 @@ def test_an_engine_that_misreads_the_test_image_is_refused() -> None:
 
 def test_threads_are_the_share_of_the_usable_cores() -> None:
     """Slots share the cores; a wish is a wish; more than four are not taken unasked."""
-    cores = usable_cores(Path("/nonexistent"))
+    cores = usable_cores(Cgroups(Path("/nonexistent"), Path("/nonexistent")))
     assert cores == len(os.sched_getaffinity(0))
     assert engine_threads(0, 1) == min(4, usable_cores())
     assert engine_threads(0, 1000) == 1
@@ -116,8 +117,10 @@ def test_a_containers_quota_limits_the_cores(tmp_path: Path, files: dict[str, st
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
+    membership = tmp_path / "membership"
+    membership.write_text("1:cpu:/\n" if any(name.startswith("cpu/") for name in files) else "0::/\n")
     available = len(os.sched_getaffinity(0))
-    assert usable_cores(tmp_path) == (available if cores is None else min(available, cores))
+    assert usable_cores(Cgroups(tmp_path, membership)) == (available if cores is None else min(available, cores))
 
 
 def test_an_engine_process_gets_no_credentials() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from detectsched.runner.cgroup import Cgroups, CpuLimit, MemoryLimit
+from detectsched.cgroup import Cgroups, CpuLimit, MemoryLimit
 
 UNLIMITED_V1 = 9223372036854771712
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from detectsched.cgroup import Cgroups, MemoryLimit
 from detectsched.clock import monotonic
-from detectsched.runner.cgroup import Cgroups, MemoryLimit
 from detectsched.runner.gauge import Gauge
 from detectsched.runner.own import OwnProcesses, OwnUse
 from detectsched.runner.probe import Load, Probe, _load, wanted_by_others

@@ -7,7 +7,7 @@ from typing import Final
 
 import psutil
 
-from detectsched.runner.cgroup import Cgroups
+from detectsched.cgroup import Cgroups
 from detectsched.runner.probe import Probe
 
 _SHARE_OF_MACHINE: Final = 0.9

@@ -14,8 +14,8 @@ from typing import Final
 
 import psutil
 
+from detectsched.cgroup import Cgroups, MemoryLimit
 from detectsched.clock import monotonic
-from detectsched.runner.cgroup import Cgroups, MemoryLimit
 from detectsched.runner.own import OwnProcesses, OwnUse
 
 _LEAST_SECONDS: Final = 0.1

@@ -53,6 +53,14 @@ class Cgroups:
                 found.append(self._cpu_of(group))
         return found
 
+    def quotas(self) -> list[float]:
+        """Return the cores' worth of time of each quota; none where there is no quota."""
+        found: list[float] = []
+        for group in self._groups("cpu"):
+            with contextlib.suppress(OSError, ValueError):
+                found.append(_quota_of(group))
+        return found
+
     def _groups(self, controller: str) -> Iterator[Path]:
         """Yield this process's group and its parents, innermost first."""
         base, inside = self._root, "/"
@@ -75,15 +83,22 @@ class Cgroups:
 
     def _cpu_of(self, group: Path) -> CpuLimit:
         if (group / "cpu.max").exists():
-            quota, period = (group / "cpu.max").read_text().split()
             seconds = _value(group / "cpu.stat", "usage_usec") / 1e6
         else:
-            quota, period = (group / "cpu.cfs_quota_us").read_text(), (group / "cpu.cfs_period_us").read_text()
             counted = self._root / "cpuacct" / group.relative_to(self._root / "cpu")
             seconds = int((counted / "cpuacct.usage").read_text()) / 1e9
-        if int(quota) <= 0:
-            raise ValueError("no quota")
-        return CpuLimit(group, int(quota) / int(period), seconds)
+        return CpuLimit(group, _quota_of(group), seconds)
+
+
+def _quota_of(group: Path) -> float:
+    """Return the cores' worth of time of a group; raise ValueError where that is unlimited."""
+    if (group / "cpu.max").exists():
+        quota, period = (group / "cpu.max").read_text().split()
+    else:
+        quota, period = (group / "cpu.cfs_quota_us").read_text(), (group / "cpu.cfs_period_us").read_text()
+    if int(quota) <= 0:
+        raise ValueError("no quota")
+    return int(quota) / int(period)
 
 
 def _memory_of(group: Path) -> MemoryLimit:
