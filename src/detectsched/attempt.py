@@ -14,17 +14,20 @@ from detectsched.task import Delivery, TaskError, TaskKind, TaskState
 class Started:
     """A task that is now running under ``fence``: everything that a runner needs to examine it.
 
-    ``lists`` are the versions current at this moment; ``read`` is what an engine read in an earlier try.
+    ``engine`` turns ``blob`` into text; None for what is text already. ``lists`` are the versions current at this
+    moment; ``read`` is what an engine read in an earlier try.
     """
 
     delivery: Delivery
     tenant: str
     kind: TaskKind
+    engine: str | None
     fence: int
     attempts: int
     text: str | None
     blob: str | None
     blob_sha256: bytes | None
+    media_type: str | None
     lists: tuple[ListVersion, ...]
     read: EngineResult | None = None
 

@@ -16,6 +16,7 @@ from detectsched.errors import InvalidRequest
 
 LANE_OCR: Final = "ocr"
 LANE_TEXT: Final = "text"
+ENGINE_OCR: Final = "ocr"
 DEFAULT_TENANT: Final = "default"
 
 MAX_OBJECT_NAME: Final = 200
@@ -29,6 +30,8 @@ class TaskKind(StrEnum):
     """An image: read by an OCR engine, then its text is matched."""
     TEXT = "text"
     """A text: matched as it is."""
+    CALCULATE = "calculate"
+    """Anything else: a named engine makes text of it, which is matched."""
 
 
 class TaskState(StrEnum):

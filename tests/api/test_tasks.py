@@ -36,7 +36,8 @@ async def test_a_task_shows_how_far_it_has_come(rig: Rig, client: httpx.AsyncCli
     assert waiting["id"] == task_id
     assert (waiting["kind"], waiting["state"], waiting["lane"]) == ("image", "queued", "ocr")
     assert (waiting["mac"], waiting["object"]) == ("aa:bb:cc:dd:ee:01", None)
-    assert waiting["started_at"] is waiting["finished_at"] is waiting["error"] is waiting["reading"] is None
+    assert waiting["started_at"] is waiting["finished_at"] is waiting["error"] is None
+    assert waiting["reading"] is waiting["detection"] is None
     assert (waiting["media_type"], waiting["file_name"], waiting["word_lists"]) == ("image/png", "shot.png", ["words"])
     [started] = await rig.begin("ocr")
     running = (await client.get(f"/api/tasks/{task_id}")).json()
@@ -63,7 +64,13 @@ async def test_a_task_shows_how_far_it_has_come(rig: Rig, client: httpx.AsyncCli
             "box": {"left": 1, "top": 2, "right": 3, "bottom": 4},
         }
     ]
+    assert running["reading"]["state"] == running["detection"]["state"] == "processing"
+    assert done["detection"].pop("finished_at") >= done["detection"].pop("started_at")
+    assert done["detection"] == {"state": "success", "error": None}
+    assert done["reading"].pop("finished_at") >= done["reading"].pop("started_at")
     assert done["reading"] == {
+        "state": "success",
+        "error": None,
         "engine": "fake",
         "version": "1",
         "text": "one two",

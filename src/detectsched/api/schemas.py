@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -98,9 +99,24 @@ class Line(ResponseModel):
     """The engine's confidence, 0 to 1."""
 
 
-class Reading(ResponseModel):
-    """What an engine read in an image."""
+class RecordState(StrEnum):
+    """How the latest start of a task stands, or ended."""
 
+    PROCESSING = "processing"
+    SUCCESS = "success"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    """Given back without having failed; another start follows."""
+
+
+class Reading(ResponseModel):
+    """What an engine made of a payload; text and lines are there when `state` is `success`."""
+
+    state: RecordState
+    error: str | None
+    started_at: datetime
+    finished_at: datetime | None
     engine: str
     version: str
     text: str
@@ -110,6 +126,15 @@ class Reading(ResponseModel):
     height: int | None
     seconds: float | None
     """The engine's own time."""
+
+
+class Judgement(ResponseModel):
+    """How the search for words stands; hits are there when `state` is `success`."""
+
+    state: RecordState
+    error: str | None
+    started_at: datetime
+    finished_at: datetime | None
 
 
 class TaskError(ResponseModel):
@@ -153,7 +178,9 @@ class TaskDetail(TaskSummary):
     media_type: str | None
     file_name: str | None
     reading: Reading | None
-    """What was read, for an image that has been."""
+    """What was read; null before the first start, and for what is text already."""
+    detection: Judgement | None
+    """Null before the first start."""
     judged_by: list[ListVersion]
     """The versions of the lists that judged it."""
     top_level: int

@@ -6,9 +6,11 @@ from typing import Any
 
 from detectsched.api.schemas import (
     Hit,
+    Judgement,
     Line,
     ListVersion,
     Reading,
+    RecordState,
     SubmittedTask,
     TaskDetail,
     TaskError,
@@ -16,7 +18,7 @@ from detectsched.api.schemas import (
     box_of,
 )
 from detectsched.api.submission import Receipt
-from detectsched.db.models import EngineRecord, HitRow, Task
+from detectsched.db.models import DetectionRow, EngineRecord, HitRow, Task
 from detectsched.db.reads import TaskView
 
 
@@ -40,6 +42,7 @@ def detail(view: TaskView) -> TaskDetail:
         media_type=task.media_type,
         file_name=task.file_name,
         reading=_reading(view.engine),
+        detection=_judgement(detection),
         judged_by=[ListVersion(**version) for version in detection.lists] if detection else [],
         top_level=detection.top_level if detection else 0,
         hits=[_hit(row) for row in view.hits],
@@ -73,6 +76,10 @@ def _reading(record: EngineRecord | None) -> Reading | None:
     if record is None:
         return None
     return Reading(
+        state=RecordState(record.state),
+        error=record.error,
+        started_at=record.created_at,
+        finished_at=record.finished_at,
         engine=record.engine,
         version=record.version,
         text=record.text or "",
@@ -80,6 +87,14 @@ def _reading(record: EngineRecord | None) -> Reading | None:
         width=record.width,
         height=record.height,
         seconds=record.seconds,
+    )
+
+
+def _judgement(row: DetectionRow | None) -> Judgement | None:
+    if row is None:
+        return None
+    return Judgement(
+        state=RecordState(row.state), error=row.error, started_at=row.created_at, finished_at=row.finished_at
     )
 
 

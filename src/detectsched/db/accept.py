@@ -16,8 +16,10 @@ from detectsched.task import Entitlement, QueuedTask, QueueId, TaskKind, TaskSta
 class NewTask:
     """A task to be accepted.
 
-    ``word_lists`` None means the tenant's default lists. Either ``text`` or ``blob`` (a key of the blob store) is set.
-    ``ttl_seconds`` counts from ``not_before`` where that is later than now.
+    ``word_lists`` None means the object's own lists, else the tenant's default lists. Either ``text`` or ``blob`` is
+    set: a key of the blob store, whose content ``engine`` makes text of. ``object`` identifies an object,
+    ``object_name`` is what its sender called it. ``ttl_seconds`` counts from ``not_before`` where that is later than
+    now.
     """
 
     id: UUID
@@ -29,6 +31,8 @@ class NewTask:
     ttl_seconds: int
     mac: str | None = None
     object: str | None = None
+    object_name: str | None = None
+    engine: str | None = None
     word_lists: tuple[str, ...] | None = None
     idempotency_key: str | None = None
     request_hash: bytes | None = None
@@ -72,9 +76,9 @@ _ACCEPT: Final = f"""
 WITH given AS (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                          $8::float8[], $9::int[], $10::text[], $11::text[], $12::bytea[], $13::text[], $14::text[],
-                         $15::bytea[], $16::text[], $17::text[], $18::timestamptz[])
+                         $15::bytea[], $16::text[], $17::text[], $18::timestamptz[], $19::text[], $20::text[])
     WITH ORDINALITY AS g (id, tenant, kind, lane, queue, mac, object, cost, ttl, lists, idempotency_key, request_hash,
-                          text, blob, blob_sha256, media_type, file_name, not_before, place)
+                          text, blob, blob_sha256, media_type, file_name, not_before, object_name, engine, place)
 ), seen AS (
     -- A device's row is touched once a minute, not once a task.
     INSERT INTO device (tenant, mac)
@@ -86,15 +90,19 @@ WITH given AS (
     ON CONFLICT (tenant, mac) DO UPDATE SET last_seen_at = now()
 ), t AS (
     INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, not_before, expires_at, word_lists,
-                      idempotency_key, request_hash, text, blob, blob_sha256, media_type, file_name)
+                      idempotency_key, request_hash, text, blob, blob_sha256, media_type, file_name, object_name,
+                      engine)
     SELECT g.id, g.tenant, g.kind, g.lane, g.queue, g.mac, g.object, g.cost,
            CASE WHEN g.not_before > now() THEN g.not_before END,
            greatest(now(), g.not_before) + g.ttl * interval '1 second',
            CASE WHEN g.lists IS NULL
-                THEN (SELECT coalesce(array_agg(w.id ORDER BY w.id), '{{}}') FROM word_list w
-                      WHERE w.tenant = g.tenant AND w.is_default)
+                THEN coalesce((SELECT o.word_lists FROM object o WHERE o.tenant = g.tenant AND o.name = g.object),
+                              (SELECT array_agg(w.id ORDER BY w.id) FROM word_list w
+                               WHERE w.tenant = g.tenant AND w.is_default),
+                              '{{}}')
                 ELSE string_to_array(g.lists, ',') END,
-           g.idempotency_key, g.request_hash, g.text, g.blob, g.blob_sha256, g.media_type, g.file_name
+           g.idempotency_key, g.request_hash, g.text, g.blob, g.blob_sha256, g.media_type, g.file_name,
+           g.object_name, g.engine
     FROM given g ORDER BY g.place
     ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING *
@@ -194,6 +202,8 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
         [task.media_type for task in tasks],
         [task.file_name for task in tasks],
         [task.not_before for task in tasks],
+        [task.object_name for task in tasks],
+        [task.engine for task in tasks],
     ]
 
 

@@ -143,6 +143,10 @@ class Task(SQLModel, table=True):
     queue: str = _text()
     mac: str | None = _text()
     object: str | None = _text()
+    object_name: str | None = _text()
+    """The object's name as its sender wrote it; `object` is the form that identifies it."""
+    engine: str | None = _text()
+    """The engine that turns the payload into text; None for what is text already."""
     state: str = _text(default="queued")
     cost: float = _double()
     created_at: datetime = _time()
@@ -169,8 +173,21 @@ class Task(SQLModel, table=True):
     """The dead letter that this task is another try at; a letter has at most one."""
 
 
+class ObjectRow(SQLModel, table=True):
+    """What is set for an object; one without a row has the tenant's defaults."""
+
+    __tablename__: ClassVar[str] = "object"
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    name: str = _text(primary_key=True)
+    word_lists: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))
+    """The lists that judge its tasks where these name none; None: the tenant's default lists."""
+
+
 class EngineRecord(SQLModel, table=True):
-    """What an engine read (calculateEngineRecord of the original); kept, so that a retry need not read again."""
+    """What an engine read (calculateEngineRecord of the original); kept, so that a retry need not read again.
+
+    ``state`` is that of the latest start: processing, then success, failed, cancelled or interrupted (given back).
+    """
 
     __tablename__: ClassVar[str] = "engine_record"
     task_id: UUID = Field(primary_key=True, foreign_key="task.id", ondelete="CASCADE")
@@ -185,10 +202,11 @@ class EngineRecord(SQLModel, table=True):
     seconds: float | None = _double()
     error: str | None = _text()
     created_at: datetime = _time()
+    finished_at: datetime | None = _time(default=False)
 
 
 class DetectionRow(SQLModel, table=True):
-    """The judgement on a task (handlerDetectRecord of the original)."""
+    """The judgement on a task (handlerDetectRecord of the original); ``state`` as in `EngineRecord`."""
 
     __tablename__: ClassVar[str] = "detection"
     __table_args__ = (Index("detection_hits", "tenant", desc("task_id"), postgresql_where=text("hit_count > 0")),)
@@ -201,6 +219,7 @@ class DetectionRow(SQLModel, table=True):
     lists: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
     error: str | None = _text()
     created_at: datetime = _time()
+    finished_at: datetime | None = _time(default=False)
 
 
 class HitRow(SQLModel, table=True):

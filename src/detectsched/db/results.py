@@ -14,19 +14,20 @@ from detectsched.detection import Hit
 
 # JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
 _SAVE_READ: Final = """
-INSERT INTO engine_record (task_id, tenant, state, engine, version, text, lines, width, height, seconds)
-SELECT g.id, g.tenant, 'success', g.engine, g.version, g.text, g.lines::jsonb, g.width, g.height, g.seconds
+INSERT INTO engine_record (task_id, tenant, state, engine, version, text, lines, width, height, seconds, finished_at)
+SELECT g.id, g.tenant, 'success', g.engine, g.version, g.text, g.lines::jsonb, g.width, g.height, g.seconds, now()
 FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[],
             $10::float8[]) AS g (id, tenant, fence, engine, version, text, lines, width, height, seconds)
 JOIN task t ON t.id = g.id AND t.fence = g.fence AND t.state = 'running'
 ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, engine = excluded.engine, version = excluded.version,
     text = excluded.text, lines = excluded.lines, width = excluded.width, height = excluded.height,
-    seconds = excluded.seconds, error = NULL, created_at = now()
+    seconds = excluded.seconds, error = NULL, finished_at = now()
 RETURNING task_id
 """
 
 # One statement, so that an ending costs one round trip and is one transaction: what did not pass the fence is written
-# nowhere. A task whose tenant was told that it is being cancelled does not wait again.
+# nowhere. A task whose tenant was told that it is being cancelled does not wait again. Its records say how the start
+# ended: a task that waits again has failed this time, or was interrupted where that cost no attempt.
 _END: Final = """
 WITH ended AS (
     UPDATE task t SET
@@ -39,11 +40,21 @@ WITH ended AS (
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::text[], $6::text[])
         AS g (id, fence, state, spent, reason, detail)
     WHERE t.id = g.id AND t.fence = g.fence AND t.state = 'running'
-    RETURNING t.id, t.tenant, t.fence
+    RETURNING t.id, t.tenant, t.fence, g.detail AS error,
+        CASE t.state WHEN 'succeeded' THEN 'success' WHEN 'cancelled' THEN 'cancelled'
+                     WHEN 'queued' THEN CASE g.spent WHEN 0 THEN 'interrupted' ELSE 'failed' END
+                     ELSE 'failed' END AS record
+), read AS (
+    UPDATE engine_record r SET state = e.record, error = e.error, finished_at = now()
+    FROM ended e WHERE r.task_id = e.id AND r.state = 'processing'
 ), judged AS (
-    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists)
-    SELECT e.id, e.tenant, 'success', e.fence, g.hits, g.level, g.lists::jsonb
-    FROM unnest($7::uuid[], $8::int[], $9::int[], $10::text[]) AS g (id, hits, level, lists) JOIN ended e USING (id)
+    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists, error, finished_at)
+    SELECT e.id, e.tenant, e.record, e.fence, coalesce(g.hits, 0), coalesce(g.level, 0), coalesce(g.lists, '[]')::jsonb,
+           e.error, now()
+    FROM ended e
+    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[]) AS g (id, hits, level, lists) USING (id)
+    ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, fence = excluded.fence, hit_count = excluded.hit_count,
+        top_level = excluded.top_level, lists = excluded.lists, error = excluded.error, finished_at = now()
 ), found AS (
     INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched,
                      box)

@@ -10,23 +10,35 @@ from detectsched.attempt import Refused, Started
 from detectsched.db.codec import engine_result_from_json
 from detectsched.db.connection import Ledger
 from detectsched.detection import ListVersion
-from detectsched.task import Delivery, TaskKind
+from detectsched.task import ENGINE_OCR, Delivery, TaskKind
 
 # A delivery starts a task that waits, or one that runs under an older delivery (whose owner has lost it: only the
 # holder of the pending entry in Redis is given a newer number). The time to live is for what waits: a task that was
 # started in time is taken over also when it has passed meanwhile, else it would run for ever in nobody's hands.
+# Its records say "processing" from the same moment on; what an engine has read in an earlier try stays as it is.
 _START: Final = """
-UPDATE task t SET state = 'running', fence = t.fence + 1, delivery = g.number, started_at = now(), runner = $3
-FROM unnest($1::uuid[], $2::bigint[]) AS g (id, number)
-WHERE t.id = g.id
-  AND (t.state = 'queued' AND t.delivery <= g.number AND t.expires_at > now()
-       OR t.state = 'running' AND t.delivery < g.number)
-RETURNING t.id, t.tenant, t.kind, t.fence, t.attempts, t.text, t.blob, t.blob_sha256,
-    (SELECT coalesce(jsonb_object_agg(w.id, w.current_version), '{}') FROM word_list w
-     WHERE w.tenant = t.tenant AND w.id = ANY (t.word_lists) AND w.current_version > 0) AS lists,
-    (SELECT jsonb_build_object('engine', e.engine, 'version', e.version, 'lines', e.lines, 'width', e.width,
-                               'height', e.height, 'seconds', e.seconds)
-     FROM engine_record e WHERE e.task_id = t.id AND e.state = 'success') AS read
+WITH started AS (
+    UPDATE task t SET state = 'running', fence = t.fence + 1, delivery = g.number, started_at = now(), runner = $3
+    FROM unnest($1::uuid[], $2::bigint[]) AS g (id, number)
+    WHERE t.id = g.id
+      AND (t.state = 'queued' AND t.delivery <= g.number AND t.expires_at > now()
+           OR t.state = 'running' AND t.delivery < g.number)
+    RETURNING t.id, t.tenant, t.kind, t.engine, t.fence, t.attempts, t.text, t.blob, t.blob_sha256, t.media_type,
+        (SELECT coalesce(jsonb_object_agg(w.id, w.current_version), '{}') FROM word_list w
+         WHERE w.tenant = t.tenant AND w.id = ANY (t.word_lists) AND w.current_version > 0) AS lists,
+        (SELECT jsonb_build_object('engine', e.engine, 'version', e.version, 'lines', e.lines, 'width', e.width,
+                                   'height', e.height, 'seconds', e.seconds)
+         FROM engine_record e WHERE e.task_id = t.id AND e.state = 'success') AS read
+), reading AS (
+    INSERT INTO engine_record (task_id, tenant, state)
+    SELECT s.id, s.tenant, 'processing' FROM started s WHERE s.kind <> 'text' AND s.read IS NULL
+    ON CONFLICT (task_id) DO UPDATE SET state = 'processing', error = NULL, created_at = now(), finished_at = NULL
+), judging AS (
+    INSERT INTO detection (task_id, tenant, state, fence) SELECT s.id, s.tenant, 'processing', s.fence FROM started s
+    ON CONFLICT (task_id) DO UPDATE SET state = 'processing', fence = excluded.fence, error = NULL, created_at = now(),
+        finished_at = NULL
+)
+SELECT * FROM started
 """
 
 _EXPIRE: Final = """
@@ -71,11 +83,14 @@ def _started(row: Any, by_id: dict[UUID, Delivery]) -> Started:
         delivery=by_id[UUID(str(row["id"]))],
         tenant=row["tenant"],
         kind=TaskKind(row["kind"]),
+        # A row that an older release accepted names none.
+        engine=row["engine"] or (ENGINE_OCR if row["kind"] == TaskKind.IMAGE else None),
         fence=row["fence"],
         attempts=row["attempts"],
         text=row["text"],
         blob=row["blob"],
         blob_sha256=row["blob_sha256"],
+        media_type=row["media_type"],
         lists=tuple(ListVersion(list_id, version) for list_id, version in sorted(row["lists"].items())),
         read=engine_result_from_json(row["read"]) if row["read"] else None,
     )

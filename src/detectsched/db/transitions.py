@@ -43,15 +43,23 @@ WHERE id = ANY ($1::uuid[]) AND state = 'queued' RETURNING id
 # A row may run under an older delivery than the one that was lost: its runner never learned that it had started it and
 # gave it back, and the next one died before it did. Only a newer delivery has an owner.
 _RECOVER: Final = """
-UPDATE task SET
-    state = CASE WHEN cancel_requested THEN 'cancelled' WHEN attempts + 1 >= $2 THEN 'dead' ELSE 'queued' END,
-    finished_at = CASE WHEN cancel_requested OR attempts + 1 >= $2 THEN now() END,
-    attempts = attempts + 1,
-    error_reason = 'runner_lost',
-    error_detail = 'runner ' || coalesce(runner, '?') || ' was silent for a lease while it worked on this task',
-    runner = NULL
-FROM unnest($1::uuid[], $3::bigint[]) AS g (id, number)
-WHERE task.id = g.id AND state = 'running' AND delivery <= g.number
+WITH lost AS (
+    UPDATE task SET
+        state = CASE WHEN cancel_requested THEN 'cancelled' WHEN attempts + 1 >= $2 THEN 'dead' ELSE 'queued' END,
+        finished_at = CASE WHEN cancel_requested OR attempts + 1 >= $2 THEN now() END,
+        attempts = attempts + 1,
+        error_reason = 'runner_lost',
+        error_detail = 'runner ' || coalesce(runner, '?') || ' was silent for a lease while it worked on this task',
+        runner = NULL
+    FROM unnest($1::uuid[], $3::bigint[]) AS g (id, number)
+    WHERE task.id = g.id AND state = 'running' AND delivery <= g.number
+    RETURNING task.id, error_detail AS error, CASE state WHEN 'cancelled' THEN 'cancelled' ELSE 'failed' END AS record
+), read AS (
+    UPDATE engine_record r SET state = l.record, error = l.error, finished_at = now()
+    FROM lost l WHERE r.task_id = l.id AND r.state = 'processing'
+)
+UPDATE detection d SET state = l.record, error = l.error, finished_at = now()
+FROM lost l WHERE d.task_id = l.id AND d.state = 'processing'
 """
 
 _STATES: Final = "SELECT id, state FROM task WHERE id = ANY ($1::uuid[])"
