@@ -7,7 +7,7 @@ from dataclasses import replace
 from detectsched.queueing.queue import Placement, concerned, paused_tenant
 from detectsched.task import Entitlement
 from tests.support.actors import Bench, device_task, object_task
-from tests.support.snapshot import Snapshot
+from chaos.snapshot import Snapshot
 
 LANES = ("ocr", "text")
 

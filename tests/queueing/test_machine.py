@@ -34,7 +34,7 @@ from detectsched.settings import RedisSettings, SchedulerSettings, Settings
 from tests.queueing.operators import Operators
 from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, entitlement_of, tenant_of
 from tests.support.actors import device_task, object_task
-from tests.support.snapshot import OUT
+from chaos.snapshot import OUT
 
 lanes, consumers = st.sampled_from(LANES), st.sampled_from(CONSUMERS)
 tenants, numbers = st.sampled_from("ab"), st.integers(1, 2)

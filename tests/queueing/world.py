@@ -15,7 +15,7 @@ from detectsched.settings import Settings
 from detectsched.task import Entitlement
 from tests.support.actors import Bench
 from tests.support.fairness import Fairness
-from tests.support.snapshot import Snapshot
+from chaos.snapshot import Snapshot
 
 LANES: Final = ("ocr", "text")
 CONSUMERS: Final = ("host:1:a", "host:2:b")

@@ -102,9 +102,12 @@ class Snapshot:
 
     def faults(self, open_tasks: Mapping[UUID, Placement], now_ms: int) -> list[str]:
         """Return what is wrong, given the tasks that are open and the time; nothing, if all is well."""
+        return [*self.wrong_counts(open_tasks), *self.misplaced(open_tasks, now_ms)]
+
+    def misplaced(self, open_tasks: Mapping[UUID, Placement], now_ms: int) -> list[str]:
+        """Return what stands where it does not belong, or nowhere."""
         return [
             *self._wrong_places(open_tasks),
-            *self._wrong_counts(open_tasks),
             *self._wrong_queues(open_tasks, now_ms),
             *self._wrong_keys(),
             *self._leftovers(open_tasks),
@@ -149,7 +152,8 @@ class Snapshot:
             if sequences != sorted(sequences):
                 yield f"{name} is out of order: {sequences}"
 
-    def _wrong_counts(self, open_tasks: Mapping[UUID, Placement]) -> Iterator[str]:
+    def wrong_counts(self, open_tasks: Mapping[UUID, Placement]) -> Iterator[str]:
+        """Yield every counter that is not what a recount gives."""
         waiting = [p.task for i, p in open_tasks.items() if self.state(i) in {"queued", "deferred"}]
         recount = {
             "tenant:pending": Counter(task.queue.tenant for task in waiting),

@@ -1,0 +1,1 @@
+"""Tests of the checker and of the programs that break things, on real stores."""
