@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chaos.snapshot import Snapshot
 from detectsched.queueing.queue import Placement, concerned, paused_tenant
 from detectsched.task import Entitlement
 from tests.support.actors import Bench, device_task, object_task
-from chaos.snapshot import Snapshot
 
 LANES = ("ocr", "text")
 

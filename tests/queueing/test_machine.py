@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from pydantic import SecretStr
 
+from chaos.snapshot import OUT
 from detectsched.queueing.queue import (
     Completed,
     Completion,
@@ -34,7 +35,6 @@ from detectsched.settings import RedisSettings, SchedulerSettings, Settings
 from tests.queueing.operators import Operators
 from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, entitlement_of, tenant_of
 from tests.support.actors import device_task, object_task
-from chaos.snapshot import OUT
 
 lanes, consumers = st.sampled_from(LANES), st.sampled_from(CONSUMERS)
 tenants, numbers = st.sampled_from("ab"), st.integers(1, 2)

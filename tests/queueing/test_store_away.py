@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
+from chaos.snapshot import Snapshot
 from detectsched.errors import StoreUnavailable
 from detectsched.queueing.queue import GivenBack, Placement, Released, Withdrawn, WorkerRecord
 from tests.support.actors import Bench, device_task
-from chaos.snapshot import Snapshot
 from tests.support.waiting import wait_until
 
 RECORD = WorkerRecord("host", 1, 0, 0.0, 0.0, 1, 0.0, 1, 1, 0.0, 0, "", "host:1:boot", "text=1")

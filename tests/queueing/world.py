@@ -9,13 +9,13 @@ from uuid import UUID
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from chaos.snapshot import Snapshot
 from detectsched.queueing.connection import RedisClients
 from detectsched.queueing.queue import Placement
 from detectsched.settings import Settings
 from detectsched.task import Entitlement
 from tests.support.actors import Bench
 from tests.support.fairness import Fairness
-from chaos.snapshot import Snapshot
 
 LANES: Final = ("ocr", "text")
 CONSUMERS: Final = ("host:1:a", "host:2:b")
