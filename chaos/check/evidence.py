@@ -27,7 +27,7 @@ _ROWS: Final = """
 SELECT t.id, t.tenant, t.queue, t.object, t.state, t.fence, t.attempts, t.idempotency_key AS key, t.sequence,
        t.redrive_of IS NOT NULL AS redriven,
        extract(epoch FROM t.started_at)::float8 AS started, extract(epoch FROM t.finished_at)::float8 AS finished,
-       d.fence AS judged_under
+       CASE WHEN d.state = 'success' THEN d.fence END AS judged_under, d.state AS detection
 FROM task t LEFT JOIN detection d ON d.task_id = t.id ORDER BY t.sequence
 """
 _MESSAGES: Final = """
@@ -39,7 +39,10 @@ Kind = TypeVar("Kind", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A task as the ledger has it; ``judged_under`` is the fence of its detection, None without one."""
+    """A task as the ledger has it; ``judged_under`` is the fence of its judgement, None without one.
+
+    ``detection`` is the state of its detection record, None where it was never started.
+    """
 
     id: UUID
     tenant: str
@@ -54,6 +57,7 @@ class Row:
     started: float | None
     finished: float | None
     judged_under: int | None
+    detection: str | None = None
 
 
 @dataclass

@@ -46,9 +46,11 @@ def one_result(evidence: Evidence) -> Iterator[str]:
     """I4: a success has one judgement, under its own fence; nothing else has one; an end is for good."""
     for row in evidence.rows:
         if row.state == "succeeded" and row.judged_under != row.fence:
-            yield f"task {row.id} succeeded under fence {row.fence}, its detection is of {row.judged_under}"
+            yield f"task {row.id} succeeded under fence {row.fence}, its judgement is of {row.judged_under}"
         if row.state != "succeeded" and row.judged_under is not None:
-            yield f"task {row.id} is {row.state} and has a detection"
+            yield f"task {row.id} is {row.state} and has a judgement"
+        if row.state != "running" and row.detection == "processing":
+            yield f"task {row.id} is {row.state}, its detection is still processing"
     for change in evidence.changes:
         if change.before in TERMINAL and change.state not in {change.before, None}:
             yield f"task {change.task_id} was {change.before} and became {change.state}"

@@ -87,9 +87,13 @@ PLANTED_IN_STORES = {
     ),
     "a judgement on a failure": (
         {"I4"},
-        sql(f"INSERT INTO detection (task_id, tenant, state, fence) SELECT {FAILED}, 'default', 'success', 1"),
+        sql(f"UPDATE detection SET state = 'success' WHERE task_id = {FAILED}"),
     ),
     "a success without a judgement": ({"I4"}, sql(f"DELETE FROM detection WHERE task_id = {SUCCEEDED}")),
+    "a judgement that never ended": (
+        {"I4"},
+        sql(f"UPDATE detection SET state = 'processing' WHERE task_id = {FAILED}"),
+    ),
     "an end that was none": ({"I4"}, sql(f"UPDATE task SET state = 'dead' WHERE id = {FAILED}")),
     "two messages about one task": (
         {"I4"},
