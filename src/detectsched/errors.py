@@ -23,6 +23,8 @@
         ├── PayloadRejected               for good: the payload cannot be examined
         │   └── BlobMissing               the blob store works and does not have it
         └── EngineFailed                  for now: crash, time-out, out of memory
+            ├── EngineUnavailable         there was no engine to try it with: costs no attempt
+            └── PoisonImage               it has crashed engines before: no other try
 """
 
 from __future__ import annotations
@@ -196,3 +198,17 @@ class BlobMissing(PayloadRejected):
 
 class EngineFailed(TaskFailed):
     """The engine broke this time (crash, time-out, out of memory): the task is tried again."""
+
+
+class EngineUnavailable(EngineFailed):
+    """No engine could be had: not the task's doing, so it is given back and no attempt is spent."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("engine_unavailable", detail)
+
+
+class PoisonImage(EngineFailed):
+    """The very same image has crashed engines before: the task is ``dead`` at once, and kept for study."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("poison", detail)

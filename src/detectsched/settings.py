@@ -265,8 +265,12 @@ class OcrSettings(Group):
     """An engine process is replaced after this many images: OCR engines grow."""
     recycle_growth_mb: int = Field(1024, ge=64)
     """An engine process is replaced when it has grown by this much since its first image."""
+    recycle_gpu_growth_mb: int = Field(2048, ge=64)
+    """The same for what it holds on its GPU, where NVML shows that."""
     max_memory_mb: int = Field(6144, ge=512)
-    """An engine process larger than this is killed; the image counts as out of memory."""
+    """An engine process larger than this is killed; its image is read again more thriftily, then ends as too large."""
+    gpu_retry_seconds: float = Field(60.0, gt=0, le=86_400)
+    """A slot whose GPU has failed works on the CPU and probes the GPU after this time, doubled up to tenfold."""
 
 
 class LogSettings(Group):

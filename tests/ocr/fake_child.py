@@ -1,8 +1,8 @@
 """An engine process for tests: speaks the real protocol and misbehaves as the image says.
 
 The "image" is ``word`` or ``word:argument``; see `BEHAVIOURS`. Options: ``--starts FILE`` adds a byte to the file at
-each start; ``--hold FILE`` gets ready only once the file exists; ``--unfit-if FILE`` refuses to get ready, and
-``--die-if FILE`` crashes at start, while the file exists.
+each start; ``--hold FILE`` gets ready only once the file exists; ``--unfit-if FILE`` refuses to get ready,
+``--no-gpu-if FILE`` does so on a GPU, and ``--die-if FILE`` crashes at start, while the file exists.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from detectsched.detection import Box, Line
-from detectsched.ocr.protocol import Done, Read, Ready, Rejected, Setup, Unfit, frame, receive_request
+from detectsched.ocr.protocol import Broken, Done, Read, Ready, Rejected, Setup, Unfit, frame, receive_request
 
 MB = 1024 * 1024
 kept: list[bytearray] = []
+now: set[str] = set()
+"""What is so at this moment: gpu or cpu, and thrifty."""
 
 
 def done(serial: int, text: str) -> bytes:
@@ -81,6 +83,31 @@ def wait_for(serial: int, path: str) -> bytes:
     return done(serial, str(os.getpid()))
 
 
+def where(serial: int, _: str = "") -> bytes:
+    """Answer with the device, whether thrifty, and the process."""
+    return done(serial, " ".join([*sorted(now), str(os.getpid())]))
+
+
+def fail_unless(reason: str) -> Callable[[int, str], bytes]:
+    """Fail for a reason, as the real child does, unless all of the argument's words are so."""
+
+    def behave(serial: int, wanted: str) -> bytes:
+        if set(wanted.split()) <= now:
+            return where(serial)
+        sys.stdout.buffer.write(frame(Broken(serial, reason, f"{reason} on purpose")))
+        sys.stdout.buffer.flush()
+        os._exit(1)
+
+    return behave
+
+
+def die_saying(serial: int, words: str) -> bytes:
+    """Die as a C++ library dies of an exception."""
+    print(words, file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGABRT)
+    return b""
+
+
 BEHAVIOURS: dict[str, Callable[[int, str], bytes]] = {
     "say": done,
     "pid": lambda serial, _: done(serial, str(os.getpid())),
@@ -97,6 +124,11 @@ BEHAVIOURS: dict[str, Callable[[int, str], bytes]] = {
     "wait_for": wait_for,
     "twice": lambda serial, text: done(serial, text) * 2,
     "stale": lambda serial, text: done(serial - 1, text),
+    "where": where,
+    "oom_unless": fail_unless("out_of_memory"),
+    "cuda_unless": fail_unless("gpu_error"),
+    "die_saying": die_saying,
+    "gpu_uuid": lambda serial, _: done(serial, os.environ.get("CUDA_VISIBLE_DEVICES", "-")),
     "junk": lambda _, __: b"\0\0\0\5hello",
 }
 
@@ -113,6 +145,11 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             file.write(b".")
     setup = receive_request(requests)
     assert isinstance(setup, Setup)
+    now.add("gpu" if setup.settings["gpu"] else "cpu")
+    if (flag := option("--no-gpu-if")) is not None and flag.exists() and "gpu" in now:
+        answers.write(frame(Unfit("the GPU does not answer")))
+        answers.flush()
+        return
     if (flag := option("--die-if")) is not None and flag.exists():
         print("cannot open libengine.so", file=sys.stderr)
         os._exit(7)
@@ -127,6 +164,8 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     answers.flush()
     while isinstance(request := receive_request(requests), Read):
         word, _, argument = request.data.decode().partition(":")
+        now.discard("thrifty")
+        now.update({"thrifty"} if request.thrifty else ())
         answers.write(BEHAVIOURS[word](request.serial, argument))
         answers.flush()
 

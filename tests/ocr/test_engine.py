@@ -78,7 +78,7 @@ class Parrot:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def read(self, image: NDArray[np.uint8]) -> tuple[Line, ...]:
+    def read(self, image: NDArray[np.uint8], *, thrifty: bool = False) -> tuple[Line, ...]:
         """Read without looking."""
         assert image.dtype == np.uint8
         return (Line(self.text, Box(0, 0, 1, 1), 1.0),)

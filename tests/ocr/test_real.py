@@ -212,8 +212,8 @@ async def test_what_libraries_print_does_not_disturb_the_protocol() -> None:
     """Standard output and input of the engine's process are not the pipes."""
     code = (
         "import sys, os; from detectsched.ocr import child; from detectsched.ocr.protocol import frame, Ready;"
-        "requests, answers = child._take_pipes(); print('noise'); os.system('echo more'); sys.stdin.read();"
-        "child._say(answers, Ready('x', requests.read().decode()))"
+        "requests, answers = child.take_pipes(); print('noise'); os.system('echo more'); sys.stdin.read();"
+        "child.say(answers, Ready('x', requests.read().decode()))"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

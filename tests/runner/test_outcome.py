@@ -6,7 +6,14 @@ import asyncio
 
 import pytest
 
-from detectsched.errors import BlobMissing, EngineFailed, PayloadRejected, StoreUnavailable
+from detectsched.errors import (
+    BlobMissing,
+    EngineFailed,
+    EngineUnavailable,
+    PayloadRejected,
+    PoisonImage,
+    StoreUnavailable,
+)
 from detectsched.runner.outcome import Stop, Verdict, backoff_seconds, outcome_of
 from detectsched.settings import SchedulerSettings
 
@@ -30,6 +37,10 @@ def test_back_off_follows_the_originals_curve(failures: int, seconds: float) -> 
         (EngineFailed("engine_crashed", "signal 11"), 0, Verdict.RETRY, "engine_crashed"),
         (EngineFailed("engine_crashed", "signal 11"), 1, Verdict.RETRY, "engine_crashed"),
         (EngineFailed("engine_crashed", "signal 11"), 2, Verdict.DEAD, "engine_crashed"),
+        (EngineFailed("out_of_memory", "on every rung"), 1, Verdict.RETRY, "out_of_memory"),
+        (EngineFailed("out_of_memory", "on every rung"), 2, Verdict.FAILED, "too_large"),
+        (EngineUnavailable("none starts"), 2, Verdict.GIVEN_BACK, None),
+        (PoisonImage("again"), 0, Verdict.DEAD, "poison"),
         (TimeoutError(), 0, Verdict.RETRY, "timeout"),
         (RuntimeError("a bug"), 2, Verdict.DEAD, "internal"),
         (StoreUnavailable("away"), 2, Verdict.GIVEN_BACK, None),
@@ -38,7 +49,7 @@ def test_back_off_follows_the_originals_curve(failures: int, seconds: float) -> 
 def test_each_failure_has_its_verdict(
     error: Exception | None, attempts: int, verdict: Verdict, reason: str | None
 ) -> None:
-    """Bad payloads fail at once, engines get MAX_ATTEMPTS, a store that is away costs none."""
+    """Bad payloads fail at once, engines get MAX_ATTEMPTS, a store or an engine that is away costs none."""
     outcome = outcome_of(error, stop=None, attempts=attempts, settings=SETTINGS)
     assert outcome.verdict is verdict
     assert (outcome.error.reason if outcome.error else None) == reason

@@ -19,20 +19,20 @@ from detectsched.errors import ConfigurationError, PayloadRejected
 from detectsched.ocr.canary import require_canary
 from detectsched.ocr.decode import decode
 from detectsched.ocr.engine import Engine, build_engine
+from detectsched.ocr.faults import Fault, fault_of
 from detectsched.ocr.protocol import Answer, Broken, Done, Read, Ready, Rejected, Setup, Unfit, frame, receive_request
 from detectsched.settings import OcrSettings
 
 _PR_SET_PDEATHSIG: Final = 1
 _OOM_SCORE: Final = "500"
 """Short of memory, the kernel ends an engine rather than the runner; raising one's own score needs no privilege."""
-_OUT_OF_MEMORY: Final = ("ResourceExhaustedError", "Out of memory error on GPU", "Failed to allocate memory")
-"""How Paddle and ONNX Runtime word it; their exception types differ between versions and devices."""
+_LONGEST_DETAIL: Final = 500
 
 
 def main() -> int:
     """Serve until the runner closes the pipe; the return value is the exit status."""
-    _be_expendable()
-    requests, answers = _take_pipes()
+    be_expendable()
+    requests, answers = take_pipes()
     setup = receive_request(requests)
     if not isinstance(setup, Setup):
         return 1
@@ -40,12 +40,15 @@ def main() -> int:
         engine = build_engine(OcrSettings.model_validate(setup.settings), setup.slots)
         require_canary(engine)
     except ConfigurationError as error:
-        _say(answers, Unfit(error.detail))
+        say(answers, Unfit(error.detail))
         return 1
-    _say(answers, Ready(engine.name, engine.version))
+    except Exception as error:  # noqa: BLE001 - a GPU that is full or lost shows here, as whatever its library raises
+        say(answers, Unfit(f"the engine does not load ({_words(error)})"))
+        return 1
+    say(answers, Ready(engine.name, engine.version))
     while isinstance(request := receive_request(requests), Read):
         answer = examine(engine, request, setup.max_pixels)
-        _say(answers, answer)
+        say(answers, answer)
         if isinstance(answer, Broken):
             # After an error inside native code nothing about this process can be relied on.
             return 1
@@ -53,25 +56,42 @@ def main() -> int:
 
 
 def examine(engine: Engine, request: Read, max_pixels: int) -> Answer:
-    """Decode and read one image, turning whatever goes wrong into an answer."""
+    """Decode and read one image, turning whatever goes wrong into an answer.
+
+    Out of memory, it is read once more with less of it: engines were seen to go on working after that. Whether this one
+    does, its test image tells: of others it is known that they return nothing from then on (PaddleOCR issue 13145).
+    """
+    answer = _read(engine, request, max_pixels, thrifty=request.thrifty)
+    if request.thrifty or not isinstance(answer, Broken) or answer.reason != Fault.OUT_OF_MEMORY:
+        return answer
+    answer = _read(engine, request, max_pixels, thrifty=True)
+    if isinstance(answer, Done):
+        try:
+            require_canary(engine)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the engine has not survived
+            return Broken(request.serial, Fault.OUT_OF_MEMORY, _words(error))
+    return answer
+
+
+def _read(engine: Engine, request: Read, max_pixels: int, *, thrifty: bool) -> Answer:
     started = time.perf_counter()
     try:
         image = decode(request.data, max_pixels=max_pixels)
-        lines = engine.read(image)
+        lines = engine.read(image, thrifty=thrifty)
     except PayloadRejected as error:
         return Rejected(request.serial, error.reason, error.detail)
-    except MemoryError as error:
-        return Broken(request.serial, "out_of_memory", str(error) or "not enough memory")
     except Exception as error:  # noqa: BLE001 - the runner decides what follows, it needs an answer in any case
-        text = f"{type(error).__name__}: {error}"
-        print(text, file=sys.stderr)
-        reason = "out_of_memory" if any(mark in text for mark in _OUT_OF_MEMORY) else "engine_error"
-        return Broken(request.serial, reason, text[-500:])
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return Broken(request.serial, fault_of(error), _words(error))
     height, width = image.shape[:2]
     return Done(request.serial, lines, width, height, time.perf_counter() - started)
 
 
-def _be_expendable() -> None:
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[-_LONGEST_DETAIL:]
+
+
+def be_expendable() -> None:
     """Ignore Ctrl-C (the runner decides), die with the runner, and be the first to go when memory runs out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
@@ -82,7 +102,7 @@ def _be_expendable() -> None:
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
 
 
-def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+def take_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Move the protocol away from standard input and output, so that a library's prints cannot get in between."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -92,7 +112,8 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _say(answers: BinaryIO, answer: Answer) -> None:
+def say(answers: BinaryIO, answer: Answer) -> None:
+    """Send an answer."""
     answers.write(frame(answer))
     answers.flush()
 

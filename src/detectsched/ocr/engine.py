@@ -38,8 +38,11 @@ class Engine(Protocol):
     def version(self) -> str:
         """The engine's and the models' versions: two engines that may read differently differ here."""
 
-    def read(self, image: NDArray[np.uint8]) -> tuple[Line, ...]:
-        """Read an image (height × width × 3, BGR, contiguous); lines in reading order, boxes in its pixels."""
+    def read(self, image: NDArray[np.uint8], *, thrifty: bool = False) -> tuple[Line, ...]:
+        """Read an image (height × width × 3, BGR, contiguous); lines in reading order, boxes in its pixels.
+
+        ``thrifty``: with as little memory as it can do with, however long that takes.
+        """
 
 
 def build_engine(settings: OcrSettings, ocr_slots: int) -> Engine:

@@ -85,9 +85,9 @@ class PaddleEngine:
             )
         )
 
-    def read(self, image: Image) -> tuple[Line, ...]:
+    def read(self, image: Image, *, thrifty: bool = False) -> tuple[Line, ...]:
         """Read one image."""
-        return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE)
+        return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE, thrifty=thrifty)
 
     def _detect(self, tile: Image) -> Sequence[Quad]:
         (found,) = self._detection.predict(tile, batch_size=1)

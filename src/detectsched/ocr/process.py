@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from detectsched.detection import EngineResult
-from detectsched.errors import ConfigurationError, EngineFailed, PayloadRejected
+from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable, PayloadRejected
 from detectsched.ocr.childprocess import ChildGone, ChildProcess
 from detectsched.ocr.cores import engine_threads
+from detectsched.ocr.faults import Fault, fault_in
 from detectsched.ocr.protocol import Answer, Broken, Done, Read, Ready, Rejected, Setup, Unfit
 from detectsched.settings import OcrSettings
 from detectsched.telemetry import get_logger
@@ -33,18 +34,40 @@ _PASSED_ON: Final = (
 class EngineProcess:
     """A child process with one engine; reads one image at a time.
 
-    It is never repaired: after a failure, a time-out or a cancelled read it is dead, and `EnginePool` starts another.
+    It is never repaired: after a failure, a time-out or a cancelled read it is dead, and its `Slot` starts another.
+
+    Args:
+        settings: what the engine is told; ``gpu`` says whether this one works on a GPU.
+        slots: how many engines share this machine's cores.
+        max_pixels: largest image that is decoded.
+        command: the program.
+        gpu_uuid: the only GPU that it is shown; None: those that the runner sees.
+        gpu_memory_of: what a process holds on GPUs in bytes; None where nobody can tell.
     """
 
-    def __init__(self, settings: OcrSettings, *, slots: int, max_pixels: int, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        settings: OcrSettings,
+        *,
+        slots: int,
+        max_pixels: int,
+        command: Sequence[str] = COMMAND,
+        gpu_uuid: str | None = None,
+        gpu_memory_of: Callable[[int], int | None] = lambda _: None,
+    ) -> None:
         self._settings = settings
         self._setup = Setup(settings.model_dump(mode="json"), slots, max_pixels)
-        self._environment = engine_environment(os.environ, engine_threads(settings.threads, slots))
+        self._environment = engine_environment(os.environ, engine_threads(settings.threads, slots), gpu_uuid)
         self._command = tuple(command)
+        self._gpu_memory_of = gpu_memory_of
         self._child: ChildProcess | None = None
         self._stopped = False
-        self._too_large = False
         self._base_rss = 0
+        self._base_gpu_memory: int | None = None
+        self.gpu = settings.gpu
+        """Whether it works on a GPU."""
+        self.over_limit = False
+        """Whether it was killed for being larger than an engine may be."""
         self.engine = ""
         self.version = ""
         self.images = 0
@@ -68,8 +91,13 @@ class EngineProcess:
     @property
     def worn(self) -> bool:
         """Whether it has read so many images, or grown so much since its first, that it should be replaced."""
+        settings = self._settings
+        if self.images >= settings.recycle_after_images:
+            return True
         grown = self.rss - self._base_rss if self._base_rss else 0
-        return self.images >= self._settings.recycle_after_images or grown > self._settings.recycle_growth_mb * _MB
+        held, base = self._gpu_memory(), self._base_gpu_memory
+        grown_on_gpu = held - base if held is not None and base is not None else 0
+        return grown > settings.recycle_growth_mb * _MB or grown_on_gpu > settings.recycle_gpu_growth_mb * _MB
 
     async def start(self) -> None:
         """Start the process and wait until its engine has read a test image.
@@ -93,28 +121,27 @@ class EngineProcess:
             raise
         self.engine, self.version = ready.engine, ready.version
 
-    async def read(self, data: bytes, timeout_seconds: float) -> EngineResult:
-        """Read one image file.
+    async def read(self, data: bytes, timeout_seconds: float, *, thrifty: bool = False) -> EngineResult:
+        """Read one image file, ``thrifty`` with as little memory as that can be done with.
 
         Raises:
             PayloadRejected: the image can never be read; the process lives on.
-            EngineFailed: ``engine_crashed``, ``engine_timeout``, ``out_of_memory``, ``engine_error`` or
-                ``engine_unavailable`` (not started, or stopped meanwhile). The process is dead then, as it is when the
-                caller is cancelled.
+            EngineUnavailable: it was not started, or is stopped meanwhile.
+            EngineFailed: with a `Fault` as its reason. The process is dead then, as it is when the caller is cancelled.
         """
         if self._child is None:
-            raise EngineFailed("engine_unavailable", "the OCR engine was not started")
+            raise EngineUnavailable("the OCR engine was not started")
         self.images += 1
         watch = asyncio.create_task(self._watch_memory())
         try:
             async with asyncio.timeout(timeout_seconds):
-                answer = await self._child.ask(Read(self.images, data))
+                answer = await self._child.ask(Read(self.images, data, thrifty))
             result = self._judge(answer, self.images)
         except PayloadRejected:
             raise
         except TimeoutError:
             self.kill()
-            raise EngineFailed("engine_timeout", f"the image was not read within {timeout_seconds:g} s") from None
+            raise EngineFailed(Fault.TIMEOUT.value, f"the image was not read within {timeout_seconds:g} s") from None
         except ChildGone:
             raise await self._obituary(self._child) from None
         except BaseException:
@@ -122,7 +149,8 @@ class EngineProcess:
             raise
         finally:
             watch.cancel()
-        self._base_rss = self._base_rss or self.rss
+        if not self._base_rss:
+            self._base_rss, self._base_gpu_memory = self.rss, self._gpu_memory()
         return result
 
     def kill(self) -> None:
@@ -149,7 +177,7 @@ class EngineProcess:
 
     def _judge(self, answer: Answer, serial: int) -> EngineResult:
         if not isinstance(answer, Done | Rejected | Broken) or answer.serial != serial:
-            raise EngineFailed("engine_crashed", "the engine process sent an answer to another question")
+            raise EngineFailed(Fault.CRASHED.value, "the engine process sent an answer to another question")
         if isinstance(answer, Rejected):
             raise PayloadRejected(answer.reason, answer.detail)
         if isinstance(answer, Broken):
@@ -160,18 +188,21 @@ class EngineProcess:
         """Say what ended the process; its own words go to the log only, the detail is shown to the image's owner."""
         await child.ended()
         if self._stopped:
-            return EngineFailed("engine_unavailable", "the OCR engines are stopped")
+            return EngineUnavailable("the OCR engines are stopped")
         log.error("engine process died", end=child.end, images=self.images, last_words=child.last_words)
-        if self._too_large:
+        if self.over_limit:
             limit = self._settings.max_memory_mb
-            return EngineFailed("out_of_memory", f"the engine grew beyond {limit} MB on this image")
-        return EngineFailed("engine_crashed", child.end)
+            return EngineFailed(Fault.OUT_OF_MEMORY.value, f"the engine grew beyond {limit} MB on this image")
+        return EngineFailed(fault_in(child.last_words, Fault.CRASHED).value, child.end)
+
+    def _gpu_memory(self) -> int | None:
+        return None if self.pid is None or not self.gpu else self._gpu_memory_of(self.pid)
 
     async def _watch_memory(self) -> None:
         """Kill the process when it grows beyond the limit; the pending read then learns why."""
         while self.alive:
             if self.rss > self._settings.max_memory_mb * _MB:
-                self._too_large = True
+                self.over_limit = True
                 self.kill()
                 return
             await asyncio.sleep(_MEMORY_LOOK_SECONDS)
@@ -189,10 +220,13 @@ def _saying(child: ChildProcess) -> str:
     return f"; it said: {child.last_words}" if child.last_words else ""
 
 
-def engine_environment(environment: Mapping[str, str], threads: int) -> dict[str, str]:
-    """Return what an engine process may know of the runner's environment, with its threads set.
+def engine_environment(environment: Mapping[str, str], threads: int, gpu_uuid: str | None = None) -> dict[str, str]:
+    """Return what an engine process may know of the runner's environment, with its threads and its GPU set.
 
     The libraries below the engines (OpenMP, OpenBLAS) count the host's cores unless they are told.
     """
     kept = {name: value for name, value in environment.items() if name.startswith(_PASSED_ON)}
+    if gpu_uuid is not None:
+        # By UUID: an index means another GPU to whoever counts in another order.
+        kept["CUDA_VISIBLE_DEVICES"] = gpu_uuid
     return kept | {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}

@@ -28,10 +28,14 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Read(msgspec.Struct, frozen=True, tag=True):
-    """Read this image file; ``serial`` comes back with the answer, so that no answer is taken for another's."""
+    """Read this image file; ``serial`` comes back with the answer, so that no answer is taken for another's.
+
+    ``thrifty`` asks for less memory from the beginning (`engine.Engine.read`).
+    """
 
     serial: int
     data: bytes
+    thrifty: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

@@ -75,9 +75,9 @@ class RapidEngine:
         if gpu:
             self._require_cuda()
 
-    def read(self, image: Image) -> tuple[Line, ...]:
+    def read(self, image: Image, *, thrifty: bool = False) -> tuple[Line, ...]:
         """Read one image."""
-        return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE)
+        return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE, thrifty=thrifty)
 
     def _detect(self, tile: Image) -> Sequence[Quad]:
         try:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from detectsched.detection import Box, Line
 from detectsched.ocr.crops import cut_line, glue, pieces
-from detectsched.ocr.tiles import Quad, join, split
+from detectsched.ocr.tiles import THRIFTY_SIDE, TILE_SIDE, Quad, join, split
 
 Image = NDArray[np.uint8]
 Detect = Callable[[Image], Sequence[Quad]]
@@ -35,7 +35,9 @@ class AnswerCountError(RuntimeError):
     """An engine gave more or fewer answers than it was asked: whose they are is unknown, so none can be used."""
 
 
-def read_lines(image: Image, detect: Detect, recognise: Recognise, *, min_score: float) -> tuple[Line, ...]:
+def read_lines(
+    image: Image, detect: Detect, recognise: Recognise, *, min_score: float, thrifty: bool = False
+) -> tuple[Line, ...]:
     """Read an image of any size.
 
     Args:
@@ -43,6 +45,7 @@ def read_lines(image: Image, detect: Detect, recognise: Recognise, *, min_score:
         detect: finds lines in a tile.
         recognise: reads lines.
         min_score: lines the recogniser is less sure of are dropped.
+        thrifty: search smaller tiles and recognise one line at a time: slower, with a fraction of the memory.
 
     Returns:
         The lines in reading order, their boxes in pixels of ``image``.
@@ -56,15 +59,19 @@ def read_lines(image: Image, detect: Detect, recognise: Recognise, *, min_score:
             np.asarray(quad, dtype=np.float32) + np.array([tile.left, tile.top], dtype=np.float32)
             for quad in detect(np.ascontiguousarray(image[tile.top : tile.bottom, tile.left : tile.right]))
         ]
-        for tile in split(width, height)
+        for tile in split(width, height, THRIFTY_SIDE if thrifty else TILE_SIDE)
     ]
     quads = in_reading_order(join(found))
-    read = _read_either_way([cut_line(image, quad) for quad in quads], recognise)
+    read = _read_either_way([cut_line(image, quad) for quad in quads], _one_by_one(recognise) if thrifty else recognise)
     return tuple(
         Line(text, _box(quad, width, height), min(1.0, max(0.0, score)))
         for quad, (text, score) in zip(quads, read, strict=True)
         if text.strip() and score >= min_score
     )
+
+
+def _one_by_one(recognise: Recognise) -> Recognise:
+    return lambda crops: [answer for crop in crops for answer in recognise([crop])]
 
 
 def _read_either_way(crops: Sequence[Image], recognise: Recognise) -> list[tuple[str, float]]:

@@ -20,6 +20,8 @@ Quad = NDArray[np.float32]
 
 TILE_SIDE: Final = 2000
 """Longest side of a tile in pixels: what RapidOCR searches without shrinking (its ``max_side_len``)."""
+THRIFTY_SIDE: Final = 800
+"""The same where memory has run out: a sixth of the pixels."""
 OVERLAP: Final = 160
 """Shared border of neighbouring tiles in pixels. Text up to this height is whole in one of them."""
 

@@ -7,7 +7,14 @@ from enum import StrEnum
 
 from detectsched.attempt import Ending, Started
 from detectsched.detection import Detection
-from detectsched.errors import EngineFailed, PayloadRejected, StoreUnavailable, TaskFailed
+from detectsched.errors import (
+    EngineFailed,
+    EngineUnavailable,
+    PayloadRejected,
+    PoisonImage,
+    StoreUnavailable,
+    TaskFailed,
+)
 from detectsched.settings import SchedulerSettings
 from detectsched.task import TaskError, TaskState
 
@@ -24,7 +31,7 @@ class Verdict(StrEnum):
     DEAD = "dead"
     """It went wrong as often as it may."""
     GIVEN_BACK = "given_back"
-    """Not its fault (stop, store away): another start, no attempt spent."""
+    """Not its fault (stop, store or engine away): another start, no attempt spent."""
     CANCELLED = "cancelled"
     """Its tenant withdrew it while it ran."""
     LOST = "lost"
@@ -80,14 +87,20 @@ def outcome_of(
         return Outcome(Verdict.SUCCEEDED)
     if stop is not None:
         return _STOPPED[stop]
-    if isinstance(error, PayloadRejected):
-        return Outcome(Verdict.FAILED, TaskError(error.reason, error.detail))
-    if isinstance(error, StoreUnavailable):
-        return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(1.0, settings.backoff_base_seconds))
+    match error:
+        case PayloadRejected():
+            return Outcome(Verdict.FAILED, TaskError(error.reason, error.detail))
+        case StoreUnavailable():
+            return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(1.0, settings.backoff_base_seconds))
+        case EngineUnavailable():
+            return Outcome(Verdict.GIVEN_BACK, delay_seconds=settings.backoff_base_seconds)
     failure = _describe(error)
-    if attempts + 1 >= settings.max_attempts:
-        return Outcome(Verdict.DEAD, failure)
-    return Outcome(Verdict.RETRY, failure, backoff_seconds(attempts + 1, settings))
+    if attempts + 1 < settings.max_attempts and not isinstance(error, PoisonImage):
+        return Outcome(Verdict.RETRY, failure, backoff_seconds(attempts + 1, settings))
+    if failure.reason == "out_of_memory":
+        # Every try has climbed the whole ladder, at different times: it is the image, not the hour.
+        return Outcome(Verdict.FAILED, TaskError("too_large", f"no try had memory enough for it: {failure.detail}"))
+    return Outcome(Verdict.DEAD, failure)
 
 
 def _describe(error: BaseException) -> TaskError:
