@@ -1,4 +1,4 @@
-"""What an image climbs when memory or a GPU fails it, and what becomes of the GPU: a stand-in child fails on purpose."""
+"""What an image climbs when memory or a GPU fails it, and what becomes of the GPU; a stand-in child fails at will."""
 
 from __future__ import annotations
 

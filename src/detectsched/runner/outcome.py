@@ -87,13 +87,15 @@ def outcome_of(
         return Outcome(Verdict.SUCCEEDED)
     if stop is not None:
         return _STOPPED[stop]
-    match error:
-        case PayloadRejected():
-            return Outcome(Verdict.FAILED, TaskError(error.reason, error.detail))
-        case StoreUnavailable():
-            return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(1.0, settings.backoff_base_seconds))
-        case EngineUnavailable():
-            return Outcome(Verdict.GIVEN_BACK, delay_seconds=settings.backoff_base_seconds)
+    if isinstance(error, PayloadRejected):
+        return Outcome(Verdict.FAILED, TaskError(error.reason, error.detail))
+    if isinstance(error, StoreUnavailable | EngineUnavailable):
+        longest = 1.0 if isinstance(error, StoreUnavailable) else settings.backoff_base_seconds
+        return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(longest, settings.backoff_base_seconds))
+    return _after_a_failure(error, attempts, settings)
+
+
+def _after_a_failure(error: BaseException, attempts: int, settings: SchedulerSettings) -> Outcome:
     failure = _describe(error)
     if attempts + 1 < settings.max_attempts and not isinstance(error, PoisonImage):
         return Outcome(Verdict.RETRY, failure, backoff_seconds(attempts + 1, settings))
