@@ -36,7 +36,7 @@ TYPE_NAMES: Final = {
     bool: "true or false",
     str: "text",
     Path: "path",
-    SecretStr: "address",
+    SecretStr: "secret text",
 }
 BOUNDS: Final = ((annotated_types.Ge, "≥", "ge"), (annotated_types.Gt, ">", "gt"), (annotated_types.Le, "≤", "le"))
 

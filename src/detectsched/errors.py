@@ -4,12 +4,14 @@
 
     DetectschedError                      500 internal
     ├── ConfigurationError                500 configuration      a setting, an option or an installation is wrong
+    ├── SealBroken                        500 sealed             what is encrypted at rest cannot be opened here
     ├── StoreUnavailable                  503 unavailable        PostgreSQL, Redis or the blob store is away
     │   └── GenerationLost                503 rebuilding         Redis lost its data, or lives another life now
     ├── RequestRefused
     │   ├── InvalidRequest                422 invalid_request    a field is missing or wrong
     │   │   ├── ForbiddenTarget           422 invalid_request    a URL leads where requests must not go
     │   │   └── MalformedRequest          400 malformed          the body cannot be parsed at all
+    │   ├── DecryptionRefused             400 decryption_failed  an encrypted request; why, callers are not told
     │   ├── Unauthenticated               401 unauthenticated
     │   ├── Forbidden                     403 forbidden          the key lacks the scope
     │   ├── NotFound                      404 not_found          also for what belongs to another tenant
@@ -49,6 +51,13 @@ class ConfigurationError(DetectschedError):
 
     code = "configuration"
     title = "Wrong configuration"
+
+
+class SealBroken(DetectschedError):
+    """What is encrypted at rest cannot be opened: its master key is not in the settings, or it is damaged."""
+
+    code = "sealed"
+    title = "Encrypted data cannot be opened"
 
 
 class StoreUnavailable(DetectschedError):
@@ -96,6 +105,21 @@ class MalformedRequest(InvalidRequest):
     status = 400
     code = "malformed"
     title = "Malformed request"
+
+
+class DecryptionRefused(RequestRefused):
+    """An encrypted request cannot be opened; all reasons look the same, ``reason`` is for operators."""
+
+    status = 400
+    code = "decryption_failed"
+    title = "Encrypted request refused"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "the encrypted request cannot be opened: check its key (kid), algorithms, audience, times and that it came "
+            "whole, as docs/encryption.md says"
+        )
+        self.reason = reason
 
 
 class Unauthenticated(RequestRefused):

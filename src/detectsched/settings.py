@@ -6,6 +6,7 @@ Names in parentheses are those of the original Celery design, whose defaults are
 
 from __future__ import annotations
 
+import base64
 import difflib
 import os
 from collections.abc import Iterator, Mapping
@@ -273,6 +274,30 @@ class OcrSettings(Group):
     """A slot whose GPU has failed works on the CPU and probes the GPU after this time, doubled up to tenfold."""
 
 
+class EncryptionSettings(Group):
+    """Encrypted requests, and what is encrypted at rest."""
+
+    master_keys: SecretStr = SecretStr("")
+    """Master keys, 32 random bytes in base64 each, with commas; the first seals, the others only open; empty: none."""
+    clock_skew_seconds: float = Field(60.0, ge=0, le=600)
+    """How far a sender's clock may be off when it says when an encrypted request was made and when it ends."""
+    max_lifetime_seconds: float = Field(3600.0, gt=0, le=604_800)
+    """Longest time from iat to exp of an encrypted request."""
+
+    @field_validator("master_keys")
+    @classmethod
+    def _check_keys(cls, value: SecretStr) -> SecretStr:
+        for place, text in enumerate(_split_names(value.get_secret_value()), start=1):
+            try:
+                good = len(base64.b64decode(text, validate=True)) == 32
+            except ValueError:
+                good = False
+            if not good:
+                # Without its text: the message goes to a terminal or a log.
+                raise ValueError(f"key {place} is not 32 bytes in base64; make one with: openssl rand -base64 32")
+        return value
+
+
 class LogSettings(Group):
     """Logs go to standard error."""
 
@@ -303,6 +328,7 @@ class Settings(BaseSettings):
     scheduler: SchedulerSettings = SchedulerSettings()
     runner: RunnerSettings = RunnerSettings()
     ocr: OcrSettings = OcrSettings()
+    encryption: EncryptionSettings = EncryptionSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("lanes", mode="before")

@@ -146,7 +146,11 @@ class Rig:
 async def rigged(settings: Settings) -> AsyncIterator[Rig]:
     """Open the stores, open the gate, make keys: ``acme``, ``other`` (admins), acme's of single scopes and of all."""
     clients = RedisClients(settings.redis, name="test")
-    queue, ledger, blobs = Queue(clients, settings), Ledger(settings.postgres), open_blobs(settings.blobs)
+    queue, ledger, blobs = (
+        Queue(clients, settings),
+        Ledger(settings.postgres, settings.encryption),
+        open_blobs(settings.blobs),
+    )
     rig = Rig(settings, clients, queue, ledger, blobs, ApiContext.make(queue, ledger, blobs, settings))
     try:
         await rig.open_gate()

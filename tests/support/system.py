@@ -85,7 +85,7 @@ class System:
 async def opened(settings: Settings) -> AsyncIterator[System]:
     """Give a system's stores, without anything running."""
     clients = RedisClients(settings.redis, name="test")
-    ledger, blobs = Ledger(settings.postgres), open_blobs(settings.blobs)
+    ledger, blobs = Ledger(settings.postgres, settings.encryption), open_blobs(settings.blobs)
     try:
         yield System(settings, Queue(clients, settings), ledger, blobs)
     finally:

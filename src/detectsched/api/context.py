@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from detectsched.api.auth import KeyCache
 from detectsched.api.edge import Answer
+from detectsched.api.encrypted import Opener
 from detectsched.api.health import Readiness
 from detectsched.api.intake import Intake
 from detectsched.api.metrics import Metrics
@@ -35,6 +36,7 @@ class ApiContext:
     stopping: asyncio.Event
     metrics: Metrics
     keys: KeyCache
+    opener: Opener
     intake: Intake
     accept_path: AcceptPath
     waiters: Waiters
@@ -56,6 +58,7 @@ class ApiContext:
             stopping=stopping,
             metrics=metrics,
             keys=KeyCache(ledger, seconds=settings.api.key_cache_seconds),
+            opener=Opener(ledger, settings, metrics),
             intake=Intake(settings),
             accept_path=AcceptPath(queue, ledger, blobs, overload, settings, metrics),
             waiters=Waiters(stopping),

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from detectsched.api.bodies import Lane, RequestModel
 from detectsched.api.moments import Moment
 from detectsched.errors import Conflict, InvalidRequest, NotFound
+from detectsched.jwe import KeyAlgorithm
 from detectsched.task import TaskKind
 
 
@@ -85,6 +86,13 @@ class ChangeTenant(_Change):
     """Most tasks started per second, of all its devices together; null or 0: no limit. Needs `operate`."""
     burst: Burst | None = None
     """Most tasks started at once after a pause, where there is a rate; null or 0: one. Needs `operate`."""
+
+
+class CreateEncryptionKey(RequestModel):
+    """What kind of key to make for encrypted requests."""
+
+    algorithm: Annotated[KeyAlgorithm, Field(strict=False)] = KeyAlgorithm.ECDH
+    """`RSA-OAEP-256` is for senders that have RSA only."""
 
 
 class LetterSelection(RequestModel):

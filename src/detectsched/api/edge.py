@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +42,8 @@ from detectsched.telemetry import get_logger
 log = get_logger(__name__)
 
 REQUEST_ID: Final = "X-Request-Id"
+CONFIDENTIAL: Final = "detectsched.confidential"
+"""Set in the scope of a request whose content came encrypted: no error that it meets is quoted in a log."""
 
 _GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 """What is taken over from a caller goes into log lines: nothing that could break one."""
@@ -111,12 +115,16 @@ class Answer:
 
     def __call__(self, scope: Scope, error: Exception) -> ProblemResponse:
         """Return the answer to a request."""
-        problem = self.problem(_translated(error), instance=instance_of(scope))
+        confidential = CONFIDENTIAL in scope
+        problem = self.problem(_translated(error), instance=instance_of(scope), confidential=confidential)
         return ProblemResponse(problem, dict(getattr(error, "headers", None) or {}))
 
-    def problem(self, error: Exception, *, instance: str) -> Problem:
+    def problem(self, error: Exception, *, instance: str, confidential: bool = False) -> Problem:
         """Return what a caller is told of an error, for a request or for a line of a batch."""
-        self._note(error, instance)
+        if confidential and not isinstance(error, StoreUnavailable):
+            log.log(_level_of(error), "confidential request failed", path=instance, **_without_words(error))
+        else:
+            self._note(error, instance)
         problem = describe(error, instance=instance, fallback_seconds=self._fallback_seconds)
         self._metrics.count_refusal(problem.code)
         return problem
@@ -132,6 +140,18 @@ class Answer:
                     log.warning("a store is unavailable", path=instance, error=error.detail)
             case _:
                 log.error("request failed", path=instance, exc_info=error)
+
+
+def _level_of(error: Exception) -> int:
+    return logging.DEBUG if isinstance(error, RequestRefused) else logging.ERROR
+
+
+def _without_words(error: Exception) -> dict[str, object]:
+    """Return what of an error can quote nothing: its kind, and where it was raised."""
+    if isinstance(error, RequestRefused):
+        return {"code": type(error).code}
+    where = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    return {"error": type(error).__name__, "where": where}
 
 
 def _translated(error: Exception) -> Exception:

@@ -9,11 +9,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from detectsched.errors import TooLarge
+from detectsched.jwe import MEDIA_TYPE
 from detectsched.settings import ApiSettings
 
 WORD_LIST_BYTES: Final = 33_554_432
 """Room for a list of 100,000 words of ordinary length."""
 _ORDINARY_BYTES: Final = 65_536
+_JOSE_BYTES: Final = 8192
+"""Room for a JWE's header, key, nonce and tag."""
 _ENVELOPE_BYTES: Final = 65_536
 """Room for the other fields around a payload."""
 
@@ -35,6 +38,18 @@ def body_limit(method: str, path: str, settings: ApiSettings) -> int:
             return _ORDINARY_BYTES
 
 
+def limit_of(scope: Scope, settings: ApiSettings, *, encrypted: bool | None = None) -> int:
+    """Return the most bytes that a request's body may have; what is encrypted is base64url, and may be longer.
+
+    ``encrypted`` None: as its Content-Type says.
+    """
+    limit = body_limit(scope["method"], scope["path"].removeprefix(scope.get("root_path", "")), settings)
+    if encrypted is None:
+        media_type = Headers(scope=scope).get("content-type", "").partition(";")[0]
+        encrypted = media_type.strip().lower() == MEDIA_TYPE
+    return -(-limit // 3) * 4 + _JOSE_BYTES if encrypted else limit
+
+
 class BodyTooLarge(HTTPException):
     """Raised out of ``receive``; frameworks pass an HTTPException on, and wrap any other into a 400."""
 
@@ -54,7 +69,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = body_limit(scope["method"], scope["path"].removeprefix(scope.get("root_path", "")), self._settings)
+        limit = limit_of(scope, self._settings)
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and len(declared) < 20 and int(declared) > limit:
             raise TooLarge(BodyTooLarge(limit).detail)

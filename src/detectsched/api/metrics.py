@@ -45,6 +45,12 @@ class Metrics:
             ("code",),
             registry=self._registry,
         )
+        self._encrypted = Counter(
+            "detectsched_encrypted_requests",
+            "Requests that came encrypted: opened, or why not.",
+            ("outcome",),
+            registry=self._registry,
+        )
         self._groups = Histogram(
             "detectsched_accept_group_size",
             "Tasks whose rows went into one insert.",
@@ -62,6 +68,10 @@ class Metrics:
     def count_refusal(self, code: str) -> None:
         """Note a problem that was told."""
         self._refusals.labels(code).inc()
+
+    def count_encrypted(self, outcome: str) -> None:
+        """Note an encrypted request: opened, or the reason why it cannot be."""
+        self._encrypted.labels(outcome).inc()
 
     def count_group(self, size: int) -> None:
         """Note how many rows one insert wrote."""

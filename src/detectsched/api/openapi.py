@@ -17,11 +17,22 @@ from pydantic.json_schema import models_json_schema
 
 from detectsched.api.auth import METRICS_PATH, PUBLIC_PATHS
 from detectsched.api.bodies import BatchLine, ImageForm, PublishWordList, SubmitImage, SubmitText
-from detectsched.api.decisions import ChangeDevice, ChangeTenant, PauseRequest, PurgeRequest, RedriveRequest
+from detectsched.api.decisions import (
+    ChangeDevice,
+    ChangeTenant,
+    CreateEncryptionKey,
+    PauseRequest,
+    PurgeRequest,
+    RedriveRequest,
+)
 from detectsched.api.problems import MEDIA_TYPE, Problem
+from detectsched.jwe import MEDIA_TYPE as JOSE
 
 NDJSON: Final = "application/x-ndjson"
 BYTES: Final = "application/octet-stream"
+
+_ENCRYPTED: Final = f"The JSON may come encrypted, as a JWE in the compact serialization with `{JOSE}`."
+"""Only told: generated clients leave out an operation with a content type that they do not know."""
 
 _BODIES: Final[tuple[type[BaseModel], ...]] = (
     SubmitText,
@@ -32,6 +43,7 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     PauseRequest,
     ChangeDevice,
     ChangeTenant,
+    CreateEncryptionKey,
     RedriveRequest,
     PurgeRequest,
 )
@@ -94,21 +106,23 @@ def accepted() -> dict[int | str, dict[str, Any]]:
     }
 
 
-def body(**content: str) -> dict[str, Any]:
+def body(*, encrypted: bool = False, **content: str) -> dict[str, Any]:
     """Return the documentation of a body that the route reads by itself.
 
     Args:
+        encrypted: whether the JSON may come encrypted.
         content: names of models in `_BODIES`, under ``json`` and ``form``.
     """
     media = {"json": "application/json", "form": "multipart/form-data"}
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {
-                media[kind]: {"schema": {"$ref": _COMPONENTS.format(model=model)}} for kind, model in content.items()
-            },
-        }
+    documented: dict[str, Any] = {
+        "required": True,
+        "content": {
+            media[kind]: {"schema": {"$ref": _COMPONENTS.format(model=model)}} for kind, model in content.items()
+        },
     }
+    if encrypted:
+        documented["description"] = _ENCRYPTED
+    return {"requestBody": documented}
 
 
 def optional_body(model: str) -> dict[str, Any]:

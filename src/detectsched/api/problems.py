@@ -18,6 +18,7 @@ from detectsched.errors import (
     MalformedRequest,
     Overloaded,
     RequestRefused,
+    SealBroken,
     StoreUnavailable,
 )
 
@@ -33,6 +34,7 @@ class Code(StrEnum):
 
     INVALID_REQUEST = "invalid_request"
     MALFORMED = "malformed"
+    DECRYPTION_FAILED = "decryption_failed"
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
@@ -45,6 +47,7 @@ class Code(StrEnum):
     SYSTEM_OVERLOADED = "system_overloaded"
     UNAVAILABLE = "unavailable"
     REBUILDING = "rebuilding"
+    SEALED = "sealed"
     INTERNAL = "internal"
 
 
@@ -143,6 +146,8 @@ def _detail(error: DetectschedError) -> str:
             return "the queues are being rebuilt from the ledger; send the same request again in a moment"
         case StoreUnavailable():
             return "a store of this service cannot be reached now; send the same request again later"
+        case SealBroken():
+            return "this is encrypted at rest, and the server cannot open it: its operator must look"
         case _:
             return "something went wrong inside; the request id leads to the log"
 

@@ -37,7 +37,7 @@ def create(
         raise InvalidRequest(f"{error}; the scopes are: {', '.join(Scope)}") from error
     expires = None if expires_days is None else utc_now() + timedelta(days=expires_days)
     typer.echo(
-        _with_ledger(lambda ledger: create_key(ledger, tenant=tenant, name=name, scopes=wanted, expires_at=expires))
+        with_ledger(lambda ledger: create_key(ledger, tenant=tenant, name=name, scopes=wanted, expires_at=expires))
     )
 
 
@@ -50,7 +50,7 @@ def list_(tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")
     from detectsched.db.api_keys import list_keys
 
     table = Table(Column("id", no_wrap=True), "tenant", "name", "scopes", "created", "expires", "revoked")
-    for key in _with_ledger(lambda ledger: list_keys(ledger, tenant)):
+    for key in with_ledger(lambda ledger: list_keys(ledger, tenant)):
         times = (key.created_at, key.expires_at, key.revoked_at)
         table.add_row(
             key.id,
@@ -67,17 +67,19 @@ def revoke(key_id: Annotated[str, typer.Argument(help="The part between ds_ and 
     """Make a key useless; running API processes forget it within DETECTSCHED_API_KEY_CACHE_SECONDS."""
     from detectsched.db.api_keys import revoke_key
 
-    _with_ledger(lambda ledger: revoke_key(ledger, key_id))
+    with_ledger(lambda ledger: revoke_key(ledger, key_id))
 
 
-def _with_ledger(action: Callable[[Ledger], Awaitable[T]]) -> T:
+def with_ledger(action: Callable[[Ledger], Awaitable[T]]) -> T:
+    """Do something with the ledger of the settings."""
     import asyncio
 
     from detectsched.db.connection import Ledger
     from detectsched.settings import load_settings
 
     async def run() -> T:
-        ledger = Ledger(load_settings().postgres)
+        settings = load_settings()
+        ledger = Ledger(settings.postgres, settings.encryption)
         try:
             return await action(ledger)
         finally:

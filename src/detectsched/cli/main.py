@@ -8,7 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from detectsched import __version__
-from detectsched.cli import database, device, dlq, keys, lane, runnerctl, servers, simulate, task, tenant, tools
+from detectsched.cli import (
+    database,
+    device,
+    dlq,
+    encryption,
+    keys,
+    lane,
+    runnerctl,
+    servers,
+    simulate,
+    task,
+    tenant,
+    tools,
+)
 from detectsched.cli.exits import exit_code_of
 
 _HELP = "Fair, durable, resource-aware scheduling of OCR and sensitive-word detection."
@@ -26,6 +39,7 @@ app = _App(no_args_is_help=True, help=_HELP, pretty_exceptions_enable=False, ric
 app.add_typer(database.app, name="db")
 app.add_typer(keys.app, name="key")
 for _name, _group in {
+    "encryption-key": encryption.app,
     "task": task.app,
     "device": device.app,
     "object": device.objects,

@@ -63,7 +63,7 @@ def settings_with(overrides: dict[str, dict[str, Any]]) -> Settings:
 async def _run(component: str, settings: Settings, build: Callable[[Stores], Sequence[Service]]) -> int:
     await _wait_for_schema(settings)
     clients = RedisClients(settings.redis, name=component)
-    ledger = Ledger(settings.postgres)
+    ledger = Ledger(settings.postgres, settings.encryption)
     blobs = open_blobs(settings.blobs)
     try:
         services = build(Stores(settings, Queue(clients, settings), ledger, blobs))

@@ -21,7 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from detectsched.errors import ConfigurationError, StoreUnavailable
-from detectsched.settings import PostgresSettings
+from detectsched.sealing import MasterKeys
+from detectsched.settings import EncryptionSettings, PostgresSettings
 
 Connection: TypeAlias = Any
 """An asyncpg connection, as the pool lends it."""
@@ -61,14 +62,17 @@ def make_engine(settings: PostgresSettings) -> AsyncEngine:
         pool_timeout=settings.pool_timeout_seconds,
         pool_recycle=settings.pool_recycle_seconds,
         connect_args=connect,
+        # What is bound to a statement may be anybody's text: errors must not carry it into a log.
+        hide_parameters=True,
     )
 
 
 class Ledger:
-    """PostgreSQL as seen from one process and one event loop."""
+    """PostgreSQL as seen from one process and one event loop; ``master`` seals what is encrypted in it."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
+    def __init__(self, settings: PostgresSettings, encryption: EncryptionSettings | None = None) -> None:
         self._settings = settings
+        self.master = MasterKeys.of(encryption or EncryptionSettings())
         self._pool: asyncpg.Pool[Any] | None = None
         self._opening = asyncio.Lock()
         self.engine = make_engine(settings)

@@ -76,6 +76,21 @@ class ApiKey(SQLModel, table=True):
     last_used_at: datetime | None = _time(default=False)
 
 
+class EncryptionKey(SQLModel, table=True):
+    """A key pair for encrypted requests; its private part is sealed under a master key of the settings."""
+
+    __tablename__: ClassVar[str] = "encryption_key"
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    id: str = _text(primary_key=True)
+    """The kid: the thumbprint of the public part (RFC 7638)."""
+    algorithm: str = _text()
+    public_key: Any = Field(sa_column=Column(JSONB, nullable=False))
+    """As a JWK."""
+    sealed: bytes = Field(sa_type=LargeBinary)
+    created_at: datetime = _time()
+    retired_at: datetime | None = _time(default=False)
+
+
 class Device(SQLModel, table=True):
     """A device that has submitted something, and what its queue is entitled to."""
 

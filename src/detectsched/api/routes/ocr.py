@@ -15,9 +15,9 @@ from detectsched.api.bodies import (
     SubmitText,
     media_type_of,
     parse_json,
-    read_json,
 )
-from detectsched.api.context import Context
+from detectsched.api.context import ApiContext, Context
+from detectsched.api.encrypted import read_json_body
 from detectsched.api.forms import Form, read_form
 from detectsched.api.intake import Intake, Submission
 from detectsched.api.openapi import accepted, body, problems
@@ -33,7 +33,12 @@ router = APIRouter(prefix="/api/ocr", tags=["submissions"])
 _ANSWERS = accepted() | problems(400, 409, 413, 415, 429)
 
 
-@router.post("/image", status_code=202, responses=_ANSWERS, openapi_extra=body(form="ImageForm", json="SubmitImage"))
+@router.post(
+    "/image",
+    status_code=202,
+    responses=_ANSWERS,
+    openapi_extra=body(form="ImageForm", json="SubmitImage", encrypted=True),
+)
 async def submit_image(
     request: Request,
     response: Response,
@@ -42,11 +47,11 @@ async def submit_image(
     idempotency_key: IdempotencyHeader = None,
 ) -> SubmittedTask:
     """Submit an image: its text is read by OCR and matched against word lists."""
-    submission = await _image_of(request, context.intake, caller.tenant, idempotency_key)
+    submission = await _image_of(request, context, caller.tenant, idempotency_key)
     return _answer(await context.accept_path.submit(submission), response)
 
 
-@router.post("/text", status_code=202, responses=_ANSWERS, openapi_extra=body(json="SubmitText"))
+@router.post("/text", status_code=202, responses=_ANSWERS, openapi_extra=body(json="SubmitText", encrypted=True))
 async def submit_text(
     request: Request,
     response: Response,
@@ -55,7 +60,8 @@ async def submit_text(
     idempotency_key: IdempotencyHeader = None,
 ) -> SubmittedTask:
     """Submit a text: it is matched against word lists."""
-    submission = context.intake.text(caller.tenant, await read_json(request, SubmitText), idempotency_key)
+    body = await read_json_body(request, context.opener, context.settings, caller.tenant, idempotency_key)
+    submission = context.intake.text(caller.tenant, parse_json(body.data, SubmitText), body.idempotency_key)
     return _answer(await context.accept_path.submit(submission), response)
 
 
@@ -68,17 +74,23 @@ def _answer(receipt: Receipt, response: Response) -> SubmittedTask:
     return submitted(receipt)
 
 
-async def _image_of(request: Request, intake: Intake, tenant: str, key: str | None) -> Submission:
+async def _image_of(request: Request, context: ApiContext, tenant: str, key: str | None) -> Submission:
+    intake = context.intake
     # Megabytes are parsed, decoded, hashed: off the loop.
     match media_type_of(request):
         case "multipart/form-data":
             form = await read_form(request, file_field="image")
             return await asyncio.to_thread(_from_form, form, intake, tenant, key)
-        case "application/json":
-            data = await request.body()
-            return await asyncio.to_thread(lambda: intake.base64_image(tenant, parse_json(data, SubmitImage), key))
+        case "application/json" | "application/jose":
+            body = await read_json_body(request, context.opener, context.settings, tenant, key)
+            return await asyncio.to_thread(
+                lambda: intake.base64_image(tenant, parse_json(body.data, SubmitImage), body.idempotency_key)
+            )
         case _:
-            raise UnsupportedMedia("send the image as multipart/form-data, or in base64 as application/json")
+            raise UnsupportedMedia(
+                "send the image as multipart/form-data, or in base64 as application/json, which may be encrypted as "
+                "application/jose"
+            )
 
 
 def _from_form(form: Form, intake: Intake, tenant: str, key: str | None) -> Submission:

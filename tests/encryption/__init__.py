@@ -1,0 +1,1 @@
+"""Tests of encrypted requests, and of what is encrypted at rest."""
