@@ -252,6 +252,8 @@ class OcrSettings(Group):
     """auto, rapidocr or paddle."""
     gpu: bool = False
     """Run the engine on a GPU; refused where none is usable."""
+    gpus: Annotated[tuple[str, ...], NoDecode] = ()
+    """With gpu: which, by index among the visible ones or by UUID; one engine process each. Empty: the first."""
     threads: int = Field(0, ge=0, le=256)
     """CPU threads of one engine process; 0: the usable cores divided by ocr_slots, at most 4."""
     recognition_batch: int = Field(0, ge=0, le=64)
@@ -272,6 +274,19 @@ class OcrSettings(Group):
     """An engine process larger than this is killed; its image is read again more thriftily, then ends as too large."""
     gpu_retry_seconds: float = Field(60.0, gt=0, le=86_400)
     """A slot whose GPU has failed works on the CPU and probes the GPU after this time, doubled up to tenfold."""
+
+    @field_validator("gpus", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _split_names(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.gpus and not self.gpu:
+            raise ValueError("ocr.gpus names GPUs, but ocr.gpu is off")
+        if len(set(self.gpus)) < len(self.gpus):
+            raise ValueError("ocr.gpus names a GPU twice; for more processes on each, raise runner.ocr_slots")
+        return self
 
 
 class EncryptionSettings(Group):

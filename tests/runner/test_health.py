@@ -60,6 +60,7 @@ class Runner:
         self.changes: list[str] = []
         self.ready = True
         self.idle = 60.0
+        self.gpu_works = True
         self.health = Health(
             RunnerSettings(cpu_high_percent=100),
             engine_ready=lambda: self.ready,
@@ -67,6 +68,7 @@ class Runner:
             idle_seconds=lambda: self.idle,
             on_change=lambda: self.changes.append(self.health.reason),
             gpus=gpus,
+            gpu_works=lambda: self.gpu_works,
             probe=probe,
         )
 
@@ -162,6 +164,19 @@ async def test_gpu_memory_that_may_be_ours_presses_nobody(driver: Driver) -> Non
         assert await runner.state_after() == "healthy"
         assert runner.health.gpu.memory == 99.0
         assert runner.health.gpu_state() == "ok: NVML does not tell whose the memory is"
+
+
+async def test_a_gpu_that_engines_fail_on_is_not_announced(driver: Driver) -> None:
+    """It is there and measured, but what is sent for it would be read on the CPU: both changes are told."""
+    driver.has_gpu(0, "GPU-a")
+    async with watched() as watch:
+        runner = Runner(watch)
+        seen = []
+        for works in (True, False, True):
+            runner.gpu_works = works
+            await runner.state_after(1)
+            seen.append((runner.health.has_gpu, runner.health.gpu_state().partition(":")[0], len(runner.changes)))
+        assert seen == [(True, "ok", 1), (False, "failed", 2), (True, "ok", 3)]
 
 
 async def test_gpu_utilisation_counts_while_nothing_is_in_hand(driver: Driver) -> None:

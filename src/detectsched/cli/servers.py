@@ -67,6 +67,14 @@ def runner(
     gpu: Annotated[
         bool, typer.Option("--gpu", help="Run the OCR engine on a GPU; refused where none is usable.")
     ] = False,
+    gpus: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[GPUS]",
+            help="After --gpu: which, by index or UUID, as 0,1; one engine process each.",
+            show_default="the first visible",
+        ),
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="auto, rapidocr or paddle (DETECTSCHED_OCR_ENGINE).")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Images worked on at once, one engine process each.")] = None,
 ) -> None:
@@ -74,12 +82,14 @@ def runner(
     from detectsched.cli.process import run_daemon
     from detectsched.runner.daemon import runner_services
 
+    if gpus and not gpu:
+        raise typer.BadParameter("GPUs are named after --gpu, as in: --gpu 0,1", param_hint="GPUS")
     lanes = lane.replace(",", " ").split()
     raise typer.Exit(
         run_daemon(
             f"runner-{'-'.join(lanes)}",
             lambda stores: runner_services(stores.queue, stores.ledger, stores.blobs, stores.settings, lanes),
-            ocr={"gpu": gpu or None, "engine": engine},
+            ocr={"gpu": gpu or None, "gpus": tuple(gpus.replace(",", " ").split()) if gpus else None, "engine": engine},
             runner={"ocr_slots": slots},
         )
     )

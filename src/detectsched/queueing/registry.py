@@ -26,8 +26,8 @@ class WorkerRecord:
     cannot be measured). ``consumer`` is its identity, ``host:pid:boot``, ``label`` the name that operators drain it by;
     ``slots`` maps lanes to the tasks it works on at once, as ``ocr=1,text=32``; ``state`` is ``healthy``, ``busy``
     (pressure: nothing is fetched), ``unhealthy`` (it cannot work until a person starts it anew) or ``stopping``, and
-    ``reason`` says why in words. ``gpu_state`` is ``ok``, ``busy``, ``unknown``, ``lost`` or ``absent``, and why; ''
-    for a runner that uses no GPU.
+    ``reason`` says why in words. ``gpu_state`` is ``ok``, ``busy``, ``unknown``, ``failed``, ``lost`` or ``absent``,
+    and why; '' for a runner that uses no GPU.
     """
 
     hostname: str

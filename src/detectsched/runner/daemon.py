@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from detectsched.db.connection import Ledger
 from detectsched.errors import ConfigurationError
@@ -16,6 +17,7 @@ from detectsched.runner.desk import Desk
 from detectsched.runner.drain import Drain
 from detectsched.runner.executor import Blobs, Executor
 from detectsched.runner.gpu import GpuWatch
+from detectsched.runner.gpus import chosen_gpus
 from detectsched.runner.health import Health
 from detectsched.runner.heartbeat import Heartbeat
 from detectsched.runner.identity import Identity
@@ -40,7 +42,12 @@ def slots_of(lanes: Sequence[str], settings: Settings) -> dict[str, int]:
         wrong = f"there is no lane {unknown[0]!r}" if unknown else "a runner needs a lane"
         raise ConfigurationError(f"{wrong}; the lanes are: {names} (DETECTSCHED_LANES)")
     runner = settings.runner
-    return {lane: runner.text_slots if lane == LANE_TEXT else runner.ocr_slots for lane in lanes}
+    return {lane: runner.text_slots if lane == LANE_TEXT else engine_slots(settings) for lane in lanes}
+
+
+def engine_slots(settings: Settings) -> int:
+    """Return how many engine processes a runner has: one a slot, and at least one on each of its GPUs."""
+    return max(settings.runner.ocr_slots, len(settings.ocr.gpus))
 
 
 def runner_services(
@@ -54,16 +61,9 @@ def runner_services(
     slots = slots_of(lanes, settings)
     identity = Identity.of_this_process()
     reads_images = any(lane != LANE_TEXT for lane in lanes)
-    pool = (
-        EnginePool(
-            settings.ocr,
-            slots=settings.runner.ocr_slots,
-            max_pixels=settings.api.max_image_pixels,
-            task_timeout_seconds=settings.runner.task_timeout_seconds,
-        )
-        if reads_images
-        else None
-    )
+    uuids = chosen_gpus(settings.ocr.gpus, os.environ.get(VISIBLE_DEVICES)) if reads_images else []
+    gpus = _gpu_watch(uuids) if reads_images and settings.ocr.gpu else None
+    pool = _pool(settings, uuids, gpus, on_change=lambda: health.wake()) if reads_images else None  # noqa: PLW0108 - made below
     completer = Completer(
         queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
@@ -75,7 +75,6 @@ def runner_services(
         name=settings.runner.name or identity.hostname,
         engine=lambda: "" if pool is None else str(pool.describe().get("engine", "")),
     )
-    gpus = _gpu_watch() if reads_images and settings.ocr.gpu else None
     health = Health(
         settings.runner,
         engine_ready=lambda: pool is None or pool.healthy,
@@ -83,6 +82,7 @@ def runner_services(
         on_change=heartbeat.wake,
         idle_seconds=lambda: desk.idle_seconds(),  # noqa: PLW0108 - the desk is made below
         gpus=gpus,
+        gpu_works=lambda: pool is None or pool.on_gpu,
     )
     worker = Worker(
         Executor(pool, blobs, CompiledLists(ledger)),
@@ -101,7 +101,7 @@ def runner_services(
             consumer=identity.consumer,
             slots=count,
             may_fetch=health.may_work,
-            asks_admission=lane in settings.scheduler.gpu_lanes and not settings.ocr.gpu,
+            asks_admission=partial(_lacks_gpu, lane in settings.scheduler.gpu_lanes, pool),
             # Redis may have forgotten this runner too: nobody hands out work until it has reported itself again.
             on_return=heartbeat.wake,
         )
@@ -114,8 +114,27 @@ def runner_services(
     return [*machinery, health, drain, heartbeat, leases, Cancels(queue, desk), desk, notice, *readers]
 
 
-def _gpu_watch() -> GpuWatch:
+def _lacks_gpu(lane_is_for_gpus: bool, pool: EnginePool | None) -> bool:
+    """Whether the engines serve a lane for GPUs without one: from the start, or since it failed."""
+    return lane_is_for_gpus and not (pool is not None and pool.on_gpu)
+
+
+def _pool(settings: Settings, uuids: Sequence[str], gpus: GpuWatch | None, on_change: Callable[[], None]) -> EnginePool:
+    return EnginePool(
+        settings.ocr,
+        slots=engine_slots(settings),
+        max_pixels=settings.api.max_image_pixels,
+        task_timeout_seconds=settings.runner.task_timeout_seconds,
+        gpu_uuids=uuids,
+        gpu_memory_of=gpus.held_by if gpus is not None else lambda _: None,
+        on_change=on_change,
+    )
+
+
+def _gpu_watch(uuids: Sequence[str]) -> GpuWatch:
     number_gpus_by_bus()
+    if uuids:
+        return GpuWatch(",".join(uuids))
     # The engines work on the first GPU that they see: what happens on the others is not theirs.
     return GpuWatch(os.environ.get(VISIBLE_DEVICES), used=1)
 

@@ -208,6 +208,13 @@ class GpuWatch(Service):
             return load_of(seen.samples, own_pids)
         return GpuLoad(state, note, len(seen.samples) if state is GpuState.UNKNOWN else 0)
 
+    def held_by(self, pid: int) -> int | None:
+        """Return the bytes that a process holds on these GPUs; None where that cannot be told at the moment."""
+        told = [sample.memory_of for sample in self._sampler.seen.samples if sample.memory_of is not None]
+        if monotonic() - self._sampler.seen.at > self._stale_seconds or not any(pid in each for each in told):
+            return None
+        return sum(each.get(pid, 0) for each in told)
+
     async def start(self) -> None:
         """Begin to sample; wait for the first sample, but not long: what has a GPU must not be announced without."""
         if self._ended is None:

@@ -36,6 +36,7 @@ class Health(Loop):
         idle_seconds: for how long nothing has been in hand.
         on_change: called when the runner's state changes, or whether it has a GPU: both decide what it is sent.
         gpus: watches the GPUs that the engines use; None: they use none.
+        gpu_works: whether engines really work on them; what is there may have failed too often.
         probe: measures the machine.
     """
 
@@ -48,6 +49,7 @@ class Health(Loop):
         on_change: Callable[[], None],
         idle_seconds: Callable[[], float] = lambda: 0.0,
         gpus: GpuWatch | None = None,
+        gpu_works: Callable[[], bool] = lambda: True,
         probe: Probe | None = None,
     ) -> None:
         super().__init__(_SAMPLE_SECONDS)
@@ -57,6 +59,7 @@ class Health(Loop):
         self._on_change = on_change
         self._idle_seconds = idle_seconds
         self._gpus = gpus
+        self._gpu_works = gpu_works
         self._cpu = Gauge("CPU load of others", settings.cpu_high_percent)
         self._memory = Gauge("memory use of others", settings.memory_high_percent)
         self._gpu_memory = Gauge("GPU memory use of others", settings.gpu_memory_high_percent)
@@ -74,9 +77,11 @@ class Health(Loop):
         return self.state == "healthy"
 
     def gpu_state(self) -> str:
-        """Return ``ok``, ``busy``, ``unknown``, ``lost`` or ``absent`` and why, or '' if no GPU is used."""
+        """Return ``ok``, ``busy``, ``unknown``, ``failed``, ``lost`` or ``absent`` and why, or '' if no GPU is used."""
         if self._gpus is None:
             return ""
+        if not self._gpu_works():
+            return "failed: engines failed on it and work on the CPU; it is probed again"
         busy = self._gpu_memory.pressed or self._gpu_util.pressed
         word = "busy" if busy and self.gpu.state is GpuState.OK else self.gpu.state.value
         return f"{word}: {self.gpu.note}" if self.gpu.note else word
@@ -112,7 +117,7 @@ class Health(Loop):
     def _decide(self) -> None:
         before = self.state, self.has_gpu
         self.state, self.reason = self._judge()
-        self.has_gpu = self.gpu.available > 0
+        self.has_gpu = self.gpu.available > 0 and self._gpu_works()
         if (self.state, self.has_gpu) != before:
             log.info("runner state", state=self.state, reason=self.reason, gpu=self.gpu_state())
             self._on_change()

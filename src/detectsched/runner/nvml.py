@@ -60,6 +60,20 @@ class Nvml:
         return [_sample(uuid, handle) for uuid, handle in self._handles.items()]
 
 
+def visible_gpus(visible: str | None) -> list[str]:
+    """Return the UUIDs of the GPUs that a value of CUDA_VISIBLE_DEVICES shows.
+
+    Raises:
+        pynvml.NVMLError: there is no driver, or it does not answer.
+    """
+    pynvml.nvmlInit()
+    try:
+        return visible_uuids(visible, [_uuid_of(index) for index in range(pynvml.nvmlDeviceGetCount())])
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
 def _handles_of(visible: str | None, used: int | None) -> dict[str, Any]:
     uuids = [_uuid_of(index) for index in range(pynvml.nvmlDeviceGetCount())]
     handles: dict[str, Any] = {}

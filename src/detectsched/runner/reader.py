@@ -14,7 +14,11 @@ _BLOCK_SECONDS: Final = 1.0
 
 
 class LaneReader(Loop):
-    """Blocks on the lane's stream while it has room; ``on_return`` is called when Redis can be reached again."""
+    """Blocks on the lane's stream while it has room.
+
+    ``on_return`` is called when Redis can be reached again. While ``asks_admission`` says so, the lane is for runners
+    with a GPU and this one has none: it fetches only what it is admitted to.
+    """
 
     def __init__(
         self,
@@ -26,7 +30,7 @@ class LaneReader(Loop):
         slots: int,
         may_fetch: Callable[[], bool],
         on_return: Callable[[], None],
-        asks_admission: bool = False,
+        asks_admission: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(0.0)
         self._queue = queue
@@ -47,7 +51,7 @@ class LaneReader(Loop):
     async def run_once(self) -> int:
         """Fetch what there is room for; return how many deliveries were taken."""
         room = self._slots - self._desk.in_hand(self._lane)
-        if room > 0 and self._asks_admission and not await self._queue.admits_cpu(self._lane):
+        if room > 0 and self._asks_admission() and not await self._queue.admits_cpu(self._lane):
             room = 0
         if room <= 0 or not self._may_fetch():
             await self._desk.wait_for_room(_BLOCK_SECONDS if room <= 0 else 0.2)
