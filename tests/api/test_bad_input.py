@@ -68,7 +68,7 @@ async def test_every_wrong_field_is_told_at_once(client: httpx.AsyncClient) -> N
     """Nobody has to send a request five times to learn of five mistakes."""
     answer = await client.post("/api/ocr/text", json={"mac": 1, "text": 2, "lane": 3, "more": 4})
     told = problem(answer, 422, "invalid_request")
-    assert [error["field"] for error in told["errors"]] == ["mac", "lane", "text", "more"]
+    assert [error["field"] for error in told["errors"]] == ["lane", "mac", "text", "more"]
 
 
 NO_JSON = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from detectsched.queueing.queue import Completion, GivenBack, Placement, Result, Standing
-from detectsched.task import Entitlement, new_task_id
+from detectsched.task import Entitlement, QueueId, new_task_id
 from tests.support.actors import Bench, device_task, object_task
 
 LANES = ("ocr", "text")
@@ -72,4 +72,5 @@ async def test_queues_and_lanes_can_be_observed(bench: Bench) -> None:
     lane = await bench.queue.views.lane("text")
     assert (lane.tenants, lane.queues, lane.outstanding, lane.completed, lane.seconds_per_cost) == (1, 1, 0, 1, 2.0)
     assert await bench.queue.views.in_schedule("text", "default", limit=10) == [tasks[0].queue]
-    assert await bench.queue.views.backlog_of_subjects("default", [tasks[0].mac or "", "x"]) == [2, 0]
+    nobody = QueueId.of_object("default", "nobody")
+    assert await bench.queue.views.backlogs([tasks[0].queue, nobody]) == [2, 0]

@@ -20,7 +20,9 @@ from detectsched.api.routes import (
     devices,
     encryption_keys,
     explain,
+    handlers,
     lanes,
+    objects,
     ocr,
     operations,
     runners,
@@ -58,11 +60,13 @@ def create_app(context: ApiContext) -> FastAPI:
     # A batch's path would be taken for a task's id.
     for module in (
         ocr,
+        handlers,
         batch,
         tasks,
         explain,
         word_lists,
         devices,
+        objects,
         tenant,
         encryption_keys,
         lanes,

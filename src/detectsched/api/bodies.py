@@ -11,6 +11,7 @@ from starlette.requests import Request
 from detectsched.api.moments import Moment
 from detectsched.api.problems import refusal_of
 from detectsched.errors import UnsupportedMedia
+from detectsched.task import ENGINE_OCR
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -42,21 +43,29 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class Submit(RequestModel):
-    """What all submissions have; exactly one of `mac` and `object` says whose task it is."""
+ObjectName = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 
-    mac: Annotated[str, Field(max_length=64, examples=["AA:BB:CC:DD:EE:FF"])] | None = None
-    """The device: a MAC address in any usual spelling."""
-    object: Annotated[str, StringConstraints(min_length=1, max_length=400)] | None = None
-    """The object, by name; its tasks run one at a time, in the order in which they were accepted."""
+
+class Scheduling(RequestModel):
+    """What all submissions have."""
+
     word_lists: Annotated[list[ListId], Field(min_length=1, max_length=100)] | None = None
-    """Ids of the word lists to judge by; without it the tenant's default lists do."""
+    """Ids of the word lists to judge by; without it the object's own, or else the tenant's default lists do."""
     lane: Lane | None = None
-    """The lane to run in; without it `ocr` for images and `text` for texts."""
+    """The lane to run in; without it `text` for texts and `ocr` for all else."""
     ttl_seconds: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
     """The task expires if it is not started within this time, counted from `not_before`."""
     not_before: Moment | None = None
     """The task is not started before this time, at most 30 days ahead; one that has passed means now."""
+
+
+class Submit(Scheduling):
+    """A submission of a device or an object; exactly one of `mac` and `object` says whose task it is."""
+
+    mac: Annotated[str, Field(max_length=64, examples=["AA:BB:CC:DD:EE:FF"])] | None = None
+    """The device: a MAC address in any usual spelling."""
+    object: ObjectName | None = None
+    """The object, by name; its tasks run one at a time, in the order in which they were accepted."""
 
 
 class SubmitText(Submit):
@@ -90,6 +99,46 @@ class ImageForm(Submit):
 
     image: bytes
     """The image file, as a part with a file name."""
+
+
+class Handle(Scheduling):
+    """A task of an object; its tasks run one at a time, in the order in which they were accepted."""
+
+    object: ObjectName
+    """The object, by name: width, case and runs of spaces make no difference."""
+
+
+class HandleText(Handle):
+    """A text of an object, to be matched against word lists."""
+
+    text: Annotated[str, StringConstraints(min_length=1)]
+    """The text."""
+
+
+EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+
+
+class _Calculate(Handle):
+    engine: EngineName = ENGINE_OCR
+    """The engine that makes text of the payload: `ocr` (images), `pdf`, or one that was installed beside them."""
+
+
+class Calculate(_Calculate):
+    """A payload of an object, inside JSON: an engine makes text of it, which is matched against word lists."""
+
+    payload: Annotated[str, StringConstraints(min_length=1), Field(json_schema_extra=_BASE64)]
+    """The payload in base64 (standard alphabet, padded, no line breaks, no `data:` prefix)."""
+    file_name: Annotated[str, StringConstraints(max_length=255)] | None = None
+    """What the file is called, for people."""
+
+
+class CalculateForm(_Calculate):
+    """A payload of an object, as a form; every field but the file is text."""
+
+    model_config = ConfigDict(strict=False, json_schema_extra=_without_null)
+
+    payload: bytes
+    """The payload, as a part with a file name."""
 
 
 class TextLine(SubmitText):

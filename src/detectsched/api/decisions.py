@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from detectsched.api.bodies import Lane, RequestModel
+from detectsched.api.bodies import Lane, ListId, RequestModel
 from detectsched.api.moments import Moment
 from detectsched.errors import Conflict, InvalidRequest, NotFound
 from detectsched.jwe import KeyAlgorithm
@@ -71,6 +71,15 @@ class ChangeDevice(_Change):
     """Most tasks started per second in one lane; null or 0: no limit."""
     burst: Burst | None = None
     """Most tasks started at once after a pause, where there is a rate; null or 0: one."""
+
+
+class ChangeObject(_Change):
+    """What is set for an object; fields that are left out stay as they are, null goes back to the default."""
+
+    _defaults: ClassVar = {}
+
+    word_lists: Annotated[list[ListId], Field(max_length=100)] | None = None
+    """Ids of the lists that judge its tasks where these name none; null: the tenant's default lists."""
 
 
 class ChangeTenant(_Change):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from detectsched.api.problems import field_of
+from detectsched.api.problems import field_of, refusal_of
 from detectsched.errors import InvalidRequest, MalformedRequest
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _MOST_FIELDS: Final = 110
 """Room for a hundred word lists and the other fields."""
@@ -75,3 +78,30 @@ async def _take(form: Form, name: str, value: UploadFile | str, file_field: str)
         raise InvalidRequest(f"{file_field} is not a file: give its part a file name", field=file_field)
     else:
         form.fields.setdefault(name, []).append(value)
+
+
+def checked_form(form: Form, model: type[Model], *, file_field: str) -> Model:
+    """Return a form as a model.
+
+    Raises:
+        InvalidRequest: it is not of that form.
+    """
+    # Browsers send the fields that were left empty.
+    fields = {name: [text for text in texts if text] for name, texts in form.fields.items()}
+    document: dict[str, object] = {name: _single(name, texts) for name, texts in fields.items() if texts}
+    if "word_lists" in document:
+        # Generated clients repeat the field, people at a command line write commas.
+        document["word_lists"] = [item.strip() for text in fields["word_lists"] for item in text.split(",")]
+    if form.file is not None:
+        document[file_field] = form.file
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise refusal_of(error, what="the form") from None
+
+
+def _single(name: str, texts: list[str]) -> str:
+    if len(texts) > 1 and name != "word_lists":
+        shown = field_of([name])
+        raise InvalidRequest(f"{shown} came {len(texts)} times: give it once", field=shown)
+    return texts[0]

@@ -10,22 +10,34 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from detectsched.api.bodies import ImageForm, Submit, SubmitImage, SubmitText
-from detectsched.api.cost import image_cost, text_cost
+from detectsched.api.bodies import (
+    Calculate,
+    CalculateForm,
+    Handle,
+    HandleText,
+    ImageForm,
+    Submit,
+    SubmitImage,
+    SubmitText,
+)
+from detectsched.api.cost import image_cost, payload_cost, text_cost
 from detectsched.clock import utc_now
-from detectsched.errors import InvalidRequest, MalformedRequest, TooLarge
+from detectsched.engines.catalog import engine_names
+from detectsched.errors import InvalidRequest, MalformedRequest, TooLarge, UnsupportedMedia
 from detectsched.ocr.inspect import inspect_image
 from detectsched.settings import Settings
-from detectsched.task import LANE_OCR, LANE_TEXT, QueueId, TaskKind, normalise_mac, normalise_object
+from detectsched.task import ENGINE_OCR, LANE_OCR, LANE_TEXT, QueueId, TaskKind, normalise_mac, normalise_object
 
 _LONGEST_NAME: Final = 255
+_ENGINE_PDF: Final = "pdf"
+_OPAQUE: Final = "application/octet-stream"
 _FURTHEST: Final = timedelta(days=30)
 """How far ahead a task may be delayed: it counts as waiting all the while."""
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """An image whose header has been looked at."""
+class Payload:
+    """A file, for an engine; of an image the header has been looked at."""
 
     data: bytes
     sha256: bytes
@@ -35,10 +47,10 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A task as its sender wants it; ``text`` or ``image`` is set.
+    """A task as its sender wants it; ``text``, or ``payload`` and ``engine``, are set.
 
-    ``word_lists`` None means the tenant's default lists, ``ttl_seconds`` None the default. A ``not_before`` that has
-    passed means now.
+    ``word_lists`` None means the object's own lists, else the tenant's default lists; ``ttl_seconds`` None the default.
+    A ``not_before`` that has passed means now.
     """
 
     tenant: str
@@ -53,27 +65,35 @@ class Submission:
     idempotency_key: str | None
     not_before: datetime | None = None
     text: str | None = None
-    image: Image | None = None
+    payload: Payload | None = None
+    engine: str | None = None
+    object_name: str | None = None
 
     def digest(self) -> bytes:
         """Return what tells this request from another one under the same Idempotency-Key (SHA-256)."""
-        payload = self.image.sha256 if self.image else hashlib.sha256((self.text or "").encode()).digest()
+        payload = self.payload.sha256 if self.payload else hashlib.sha256((self.text or "").encode()).digest()
         # A set of lists: their order means nothing.
         lists = None if self.word_lists is None else sorted(self.word_lists)
         wanted: list[object] = [self.kind, self.lane, self.mac, self.object, lists, self.ttl_seconds, payload.hex()]
         if self.not_before is not None:
             wanted.append(self.not_before.timestamp())
+        if self.kind is TaskKind.CALCULATE:
+            wanted.append(self.engine)
         return hashlib.sha256(json.dumps(wanted).encode()).digest()
 
 
 class Intake:
-    """Knows the limits and the lanes."""
+    """Knows the limits, the lanes and the engines.
+
+    The engines are those of the API's own installation: an engine is installed there and with the runners.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        self._engines = engine_names()
         self._limits = settings.api
         self._lanes = settings.lanes
 
-    def text(self, tenant: str, body: SubmitText, key: str | None) -> Submission:
+    def text(self, tenant: str, body: SubmitText | HandleText, key: str | None) -> Submission:
         """Return a text's submission.
 
         Raises:
@@ -94,15 +114,7 @@ class Intake:
             MalformedRequest: not base64.
             RequestRefused: as `image`.
         """
-        try:
-            data = base64.b64decode(body.image, validate=True)
-        except (binascii.Error, ValueError) as error:
-            hint = "leave out the 'data:…,' in front" if body.image.startswith("data:") else str(error)
-            raise MalformedRequest(
-                f"the image is not base64 of the standard alphabet, padded and without line breaks: {hint}",
-                field="image",
-            ) from None
-        return self.image(tenant, body, data, body.file_name, key)
+        return self.image(tenant, body, _decoded(body.image, "image"), body.file_name, key)
 
     def image(
         self, tenant: str, body: SubmitImage | ImageForm, data: bytes, file_name: str | None, key: str | None
@@ -114,30 +126,69 @@ class Intake:
             TooLarge: the file, or its width times height.
             UnsupportedMedia: not an image that is read.
         """
+        payload, cost = self._inspected(ENGINE_OCR, data, file_name, field="image")
+        return self._submission(tenant, TaskKind.IMAGE, body, key, cost=cost, payload=payload, engine=ENGINE_OCR)
+
+    def base64_payload(self, tenant: str, body: Calculate, key: str | None) -> Submission:
+        """Return the submission of a payload that came inside JSON; slow enough for a thread.
+
+        Raises:
+            MalformedRequest: not base64.
+            RequestRefused: as `calculation`.
+        """
+        return self.calculation(tenant, body, _decoded(body.payload, "payload"), body.file_name, key)
+
+    def calculation(
+        self, tenant: str, body: Calculate | CalculateForm, data: bytes, file_name: str | None, key: str | None
+    ) -> Submission:
+        """Return the submission of a payload for a named engine; slow enough for a thread.
+
+        Raises:
+            InvalidRequest: one of the fields is wrong, or there is no such engine.
+            TooLarge: the payload, or an image's width times height.
+            UnsupportedMedia: not what the engine reads, as far as its first bytes tell.
+        """
+        if body.engine not in self._engines:
+            known = ", ".join(self._engines)
+            raise InvalidRequest(f"there is no engine {body.engine!r}; the engines are: {known}", field="engine")
+        payload, cost = self._inspected(body.engine, data, file_name, field="payload")
+        return self._submission(tenant, TaskKind.CALCULATE, body, key, cost=cost, payload=payload, engine=body.engine)
+
+    def _inspected(self, engine: str, data: bytes, file_name: str | None, *, field: str) -> tuple[Payload, float]:
         most = self._limits.max_image_bytes
         if len(data) > most:
-            raise TooLarge(f"the image has {len(data)} bytes; at most {most} are taken: compress it", field="image")
-        facts = inspect_image(data, max_pixels=self._limits.max_image_pixels)
-        image = Image(data, hashlib.sha256(data).digest(), facts.media_type, _shown(file_name))
-        cost = image_cost(facts.width, facts.height)
-        return self._submission(tenant, TaskKind.IMAGE, body, key, cost=cost, image=image)
+            raise TooLarge(f"the {field} has {len(data)} bytes; at most {most} are taken", field=field)
+        media_type, cost = _OPAQUE, payload_cost(len(data))
+        if engine == ENGINE_OCR:
+            facts = inspect_image(data, max_pixels=self._limits.max_image_pixels)
+            media_type, cost = facts.media_type, image_cost(facts.width, facts.height)
+        elif engine == _ENGINE_PDF:
+            # Readers take a PDF that begins anywhere in its first kilobyte.
+            if b"%PDF-" not in data[:1024]:
+                raise UnsupportedMedia("this is not a PDF, which the engine 'pdf' reads", field=field)
+            media_type = "application/pdf"
+        elif not data:
+            raise InvalidRequest(f"the {field} is empty", field=field)
+        return Payload(data, hashlib.sha256(data).digest(), media_type, _shown(file_name)), cost
 
     def _submission(
         self,
         tenant: str,
         kind: TaskKind,
-        body: Submit,
+        body: Submit | Handle,
         key: str | None,
         *,
         cost: float,
         text: str | None = None,
-        image: Image | None = None,
+        payload: Payload | None = None,
+        engine: str | None = None,
     ) -> Submission:
         lane = self._lane(kind, body.lane)
-        if (body.mac is None) == (body.object is None):
-            found = "neither" if body.mac is None else "both"
+        address = body.mac if isinstance(body, Submit) else None
+        if (address is None) == (body.object is None):
+            found = "neither" if address is None else "both"
             raise InvalidRequest(f"give exactly one of mac and object; there is {found}", field="mac")
-        mac = None if body.mac is None else normalise_mac(body.mac)
+        mac = None if address is None else normalise_mac(address)
         name = None if body.object is None else normalise_object(body.object)
         queue = QueueId.of_object(tenant, name) if name is not None else QueueId.of_device(tenant, lane, mac or "")
         lists = None if body.word_lists is None else tuple(dict.fromkeys(body.word_lists))
@@ -156,16 +207,33 @@ class Intake:
             key,
             not_before=body.not_before,
             text=text,
-            image=image,
+            payload=payload,
+            engine=engine,
+            object_name=body.object,
         )
 
     def _lane(self, kind: TaskKind, named: str | None) -> str:
-        lane = named or (LANE_OCR if kind is TaskKind.IMAGE else LANE_TEXT)
+        lane = named or (LANE_TEXT if kind is TaskKind.TEXT else LANE_OCR)
         if lane not in self._lanes:
             raise InvalidRequest(f"there is no lane {lane!r}; the lanes are: {', '.join(self._lanes)}", field="lane")
-        if kind is TaskKind.IMAGE and lane == LANE_TEXT:
-            raise InvalidRequest("the runners of the text lane cannot read images: leave lane out", field="lane")
+        if kind is not TaskKind.TEXT and lane == LANE_TEXT:
+            raise InvalidRequest("the runners of the text lane have no engines: leave lane out", field="lane")
         return lane
+
+
+def _decoded(text: str, field: str) -> bytes:
+    """Return what stands in base64.
+
+    Raises:
+        MalformedRequest: it is something else.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        hint = "leave out the 'data:…,' in front" if text.startswith("data:") else str(error)
+        raise MalformedRequest(
+            f"the {field} is not base64 of the standard alphabet, padded and without line breaks: {hint}", field=field
+        ) from None
 
 
 def _shown(file_name: str | None) -> str | None:

@@ -16,9 +16,19 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from detectsched.api.auth import METRICS_PATH, PUBLIC_PATHS
-from detectsched.api.bodies import BatchLine, ImageForm, PublishWordList, SubmitImage, SubmitText
+from detectsched.api.bodies import (
+    BatchLine,
+    Calculate,
+    CalculateForm,
+    HandleText,
+    ImageForm,
+    PublishWordList,
+    SubmitImage,
+    SubmitText,
+)
 from detectsched.api.decisions import (
     ChangeDevice,
+    ChangeObject,
     ChangeTenant,
     CreateEncryptionKey,
     PauseRequest,
@@ -38,6 +48,10 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     SubmitText,
     SubmitImage,
     ImageForm,
+    HandleText,
+    Calculate,
+    CalculateForm,
+    ChangeObject,
     BatchLine,
     PublishWordList,
     PauseRequest,

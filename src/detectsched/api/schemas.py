@@ -154,6 +154,11 @@ class TaskSummary(ResponseModel):
     state: TaskState
     mac: str | None
     object: str | None
+    """The object's name in the form that identifies it."""
+    object_name: str | None
+    """The object's name as its sender wrote it."""
+    engine: str | None
+    """The engine that makes text of the payload; null for what is text already."""
     created_at: datetime
     not_before: datetime | None
     """It is not started before this time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from detectsched.api.explanation import Obstacle
@@ -160,6 +160,25 @@ class DeviceQueue(ResponseModel):
     """How often it backed off in a row for want of a runner."""
 
 
+class ObjectState(ResponseModel):
+    """An object, what is set for it, and how it stands."""
+
+    object: str
+    """Its name in the form that identifies it."""
+    word_lists: list[str] | None
+    """Its own lists; null: the tenant's default lists."""
+    backlog: int
+    """Tasks waiting."""
+    in_flight: int
+    """1 while one of its tasks is with a runner."""
+    lane: str | None
+    """The lane in which its next task waits for its turn; null when nothing of it may start now."""
+    pause: PauseState | None
+    backed_off_until: datetime | None
+    failures: int
+    """Tasks that failed in a row."""
+
+
 class DeviceState(ResponseModel):
     """A device, what it may have, and how it stands."""
 
@@ -306,3 +325,8 @@ class PurgeOutcome(ResponseModel):
     """Those that are gone; 0 in a dry run."""
     left: int
     """Those that are still there: one request removes no more than 10,000. Come back for them."""
+
+
+def moment_of(ms: int) -> datetime | None:
+    """Return a moment that the queues keep in milliseconds since the epoch; 0 means none."""
+    return datetime.fromtimestamp(ms / 1000, UTC) if ms else None

@@ -98,7 +98,7 @@ class AcceptPath:
         await _each(attempts, self._recognise)
         await _each(_unknown(attempts), self._check_lists)
         await _each(_unknown(attempts), self._check_overload)
-        await _each(_unknown(attempts), self._keep_image)
+        await _each(_unknown(attempts), self._keep_payload)
         await _each(_unknown(attempts), self._commit)
         await _each(_waiting(attempts), self._enqueue)
         return [_outcome(attempt) for attempt in attempts]
@@ -135,18 +135,18 @@ class AcceptPath:
         whose = f"object {wanted.object!r}" if wanted.mac is None else f"device {wanted.mac}"
         await self._overload.check(subject_of(wanted.queue), whose)
 
-    async def _keep_image(self, attempt: _Attempt) -> None:
-        """Keep an image before its row is there: a runner must find it."""
+    async def _keep_payload(self, attempt: _Attempt) -> None:
+        """Keep a payload before its row is there: a runner must find it."""
         wanted = attempt.submission
-        if wanted.image is not None:
+        if wanted.payload is not None:
             attempt.blob = blob_key(wanted.tenant, attempt.task_id, utc_now())
-            await self._blobs.put(attempt.blob, wanted.image.data)
+            await self._blobs.put(attempt.blob, wanted.payload.data)
 
     async def _commit(self, attempt: _Attempt) -> None:
         attempt.accepted = await self._rows.submit(_row_of(attempt, self._ttl_seconds))
         if not attempt.accepted.is_new:
-            # Another request with this key was faster: its image is the one that is read.
-            await self._forget_image(attempt)
+            # Another request with this key was faster: its payload is the one that is read.
+            await self._forget_payload(attempt)
             _check_same_request(attempt)
 
     async def _enqueue(self, attempt: _Attempt) -> None:
@@ -175,13 +175,13 @@ class AcceptPath:
     async def _place(self, placements: Sequence[Placement]) -> list[Enqueued]:
         return await self._queue.scripts.enqueue(placements)
 
-    async def _forget_image(self, attempt: _Attempt) -> None:
+    async def _forget_payload(self, attempt: _Attempt) -> None:
         if attempt.blob is None:
             return
         try:
             await self._blobs.delete(attempt.blob)
         except StoreUnavailable as error:
-            log.warning("an unused image stays in the blob store", key=attempt.blob, error=error.detail)
+            log.warning("an unused payload stays in the blob store", key=attempt.blob, error=error.detail)
 
 
 def _unknown(attempts: Sequence[_Attempt]) -> list[_Attempt]:
@@ -220,7 +220,7 @@ def _check_same_request(attempt: _Attempt) -> None:
 
 
 def _row_of(attempt: _Attempt, default_ttl_seconds: int) -> NewTask:
-    wanted, image = attempt.submission, attempt.submission.image
+    wanted, payload = attempt.submission, attempt.submission.payload
     return NewTask(
         id=attempt.task_id,
         tenant=wanted.tenant,
@@ -231,14 +231,16 @@ def _row_of(attempt: _Attempt, default_ttl_seconds: int) -> NewTask:
         ttl_seconds=wanted.ttl_seconds or default_ttl_seconds,
         mac=wanted.mac,
         object=wanted.object,
+        object_name=wanted.object_name,
+        engine=wanted.engine,
         word_lists=wanted.word_lists,
         idempotency_key=wanted.idempotency_key,
         request_hash=attempt.digest,
         text=wanted.text,
         blob=attempt.blob,
-        blob_sha256=image.sha256 if image else None,
-        media_type=image.media_type if image else None,
-        file_name=image.file_name if image else None,
+        blob_sha256=payload.sha256 if payload else None,
+        media_type=payload.media_type if payload else None,
+        file_name=payload.file_name if payload else None,
         not_before=wanted.not_before,
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.responses import Response
+
 from detectsched.api.schemas import (
     Hit,
     Judgement,
@@ -20,11 +22,22 @@ from detectsched.api.schemas import (
 from detectsched.api.submission import Receipt
 from detectsched.db.models import DetectionRow, EngineRecord, HitRow, Task
 from detectsched.db.reads import TaskView
+from detectsched.task import TERMINAL_STATES
 
 
 def submitted(receipt: Receipt) -> SubmittedTask:
     """Show what a sender gets."""
     return SubmittedTask.model_validate(receipt)
+
+
+def answer(receipt: Receipt, response: Response) -> SubmittedTask:
+    """Answer a submission: 202, or 200 for one that was accepted before and has ended."""
+    response.headers["Location"] = f"/api/tasks/{receipt.task_id}"
+    if receipt.replayed:
+        response.headers["Idempotency-Replayed"] = "true"
+        if receipt.state in TERMINAL_STATES:
+            response.status_code = 200
+    return submitted(receipt)
 
 
 def summary(task: Task, hit_count: int) -> TaskSummary:
@@ -60,6 +73,8 @@ def _facts(task: Task, hit_count: int) -> dict[str, Any]:
         "state": task.state,
         "mac": task.mac,
         "object": task.object,
+        "object_name": task.object_name or task.object,
+        "engine": task.engine,
         "created_at": task.created_at,
         "not_before": task.not_before,
         "expires_at": task.expires_at,

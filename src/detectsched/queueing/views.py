@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from detectsched.queueing.calls import Call
+from detectsched.queueing.calls import Call, subject_of
 from detectsched.queueing.connection import Redis, translated
 from detectsched.queueing.keys import Keys
 from detectsched.task import QueueId
@@ -202,12 +202,12 @@ class Views:
             found = await self._redis.zrange(self._keys.named(f"mac:schedule:{lane}:{tenant}"), 0, limit - 1)
         return [QueueId.parse(raw.decode()) for raw in found]
 
-    async def backlog_of_subjects(self, tenant: str, subjects: Sequence[str]) -> list[int]:
-        """Return how much of each subject of a tenant waits."""
-        if not subjects:
+    async def backlogs(self, queues: Sequence[QueueId]) -> list[int]:
+        """Return how much waits of the device or the object that each queue belongs to, in all lanes."""
+        if not queues:
             return []
         async with translated():
-            found = await self._redis.hmget(self._keys.named("mac:pending"), [f"{tenant}:{name}" for name in subjects])
+            found = await self._redis.hmget(self._keys.named("mac:pending"), [subject_of(queue) for queue in queues])
         return [int(count or 0) for count in found]
 
     async def backlog(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from detectsched.db.connection import Ledger
+from detectsched.engines.rack import EngineRack
 from detectsched.errors import ConfigurationError
 from detectsched.lifecycle import Service
 from detectsched.ocr.pool import EnginePool
@@ -60,10 +61,11 @@ def runner_services(
     """
     slots = slots_of(lanes, settings)
     identity = Identity.of_this_process()
-    reads_images = any(lane != LANE_TEXT for lane in lanes)
-    uuids = chosen_gpus(settings.ocr.gpus, os.environ.get(VISIBLE_DEVICES)) if reads_images else []
-    gpus = _gpu_watch(uuids) if reads_images and settings.ocr.gpu else None
-    pool = _pool(settings, uuids, gpus, on_change=lambda: health.wake()) if reads_images else None  # noqa: PLW0108 - made below
+    reads_payloads = any(lane != LANE_TEXT for lane in lanes)
+    uuids = chosen_gpus(settings.ocr.gpus, os.environ.get(VISIBLE_DEVICES)) if reads_payloads else []
+    gpus = _gpu_watch(uuids) if reads_payloads and settings.ocr.gpu else None
+    pool = _pool(settings, uuids, gpus, on_change=lambda: health.wake()) if reads_payloads else None  # noqa: PLW0108 - made below
+    engines = None if pool is None else EngineRack(pool, partial(_plugin_pool, settings))
     completer = Completer(
         queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
@@ -85,7 +87,7 @@ def runner_services(
         gpu_works=lambda: pool is None or pool.on_gpu,
     )
     worker = Worker(
-        Executor(pool, blobs, CompiledLists(ledger)),
+        Executor(engines, blobs, CompiledLists(ledger)),
         completer,
         settings,
         may_work=health.may_work,
@@ -107,7 +109,7 @@ def runner_services(
         )
         for lane, count in slots.items()
     ]
-    machinery: list[Service] = [service for service in (pool, gpus) if service is not None]
+    machinery: list[Service] = [service for service in (engines, gpus) if service is not None]
     leases = Leases(queue, desk, identity.consumer, settings)
     drain = Drain(queue, settings.runner.name or identity.hostname, health)
     notice = StopNotice(health, heartbeat)
@@ -128,6 +130,17 @@ def _pool(settings: Settings, uuids: Sequence[str], gpus: GpuWatch | None, on_ch
         gpu_uuids=uuids,
         gpu_memory_of=gpus.held_by if gpus is not None else lambda _: None,
         on_change=on_change,
+    )
+
+
+def _plugin_pool(settings: Settings, command: Sequence[str]) -> EnginePool:
+    # The GPU is the OCR engine's; what another engine wants of it is not known.
+    return EnginePool(
+        settings.ocr.model_copy(update={"gpu": False}),
+        slots=settings.runner.ocr_slots,
+        max_pixels=settings.api.max_image_pixels,
+        task_timeout_seconds=settings.runner.task_timeout_seconds,
+        command=command,
     )
 
 

@@ -10,14 +10,13 @@ from detectsched.attempt import Started
 from detectsched.detection import Detection, EngineResult, ListVersion, Text
 from detectsched.errors import PayloadRejected
 from detectsched.matching.matcher import Matcher
-from detectsched.task import TaskKind
 
 
-class Reader(Protocol):
-    """Reads images; an engine pool."""
+class Engines(Protocol):
+    """Makes text of payloads; an `EngineRack`."""
 
-    async def read(self, data: bytes) -> EngineResult:
-        """Return what stands in an image.
+    async def read(self, engine: str, data: bytes) -> EngineResult:
+        """Return what the named engine makes of a payload.
 
         Raises:
             PayloadRejected: it can never be read.
@@ -43,10 +42,10 @@ class Matchers(Protocol):
 
 
 class Executor:
-    """``reader`` is None in a runner that serves no lane with images."""
+    """``engines`` is None in a runner that serves no lane with payloads."""
 
-    def __init__(self, reader: Reader | None, blobs: Blobs, matchers: Matchers) -> None:
-        self._reader = reader
+    def __init__(self, engines: Engines | None, blobs: Blobs, matchers: Matchers) -> None:
+        self._engines = engines
         self._blobs = blobs
         self._matchers = matchers
 
@@ -64,15 +63,15 @@ class Executor:
         return Detection(matcher.match(text), started.lists)
 
     async def _text_of(self, started: Started, keep: Callable[[EngineResult], Awaitable[None]]) -> Text:
-        if started.kind is TaskKind.TEXT:
+        if started.engine is None:
             return Text(started.text or "")
         result = started.read
         if result is None:
-            if self._reader is None:
-                raise PayloadRejected("no_engine", "this runner has no engine for images; submit them to the ocr lane")
+            if self._engines is None:
+                raise PayloadRejected("no_engine", "the runners of this lane have no engines; submit to the ocr lane")
             data = await self._blobs.get(started.blob or "")
             if started.blob_sha256 is not None and hashlib.sha256(data).digest() != started.blob_sha256:
-                raise PayloadRejected("blob_damaged", "the stored image is not the one that was submitted")
-            result = await self._reader.read(data)
+                raise PayloadRejected("blob_damaged", "the stored payload is not the one that was submitted")
+            result = await self._engines.read(started.engine, data)
             await keep(result)
         return result.joined()

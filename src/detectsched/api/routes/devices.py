@@ -1,9 +1,8 @@
-"""Devices: how they stand, what they may have, and whether they are paused; objects can be paused as well."""
+"""Devices: how they stand, what they may have, and whether they are paused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -15,17 +14,16 @@ from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of, entitle_device, pause, pause_state, resume
 from detectsched.api.decisions import ChangeDevice, PauseRequest
 from detectsched.api.openapi import body, optional_body, problems
-from detectsched.api.states import DevicePage, DeviceQueue, DeviceState, PauseState
+from detectsched.api.states import DevicePage, DeviceQueue, DeviceState, PauseState, moment_of
 from detectsched.db import control
 from detectsched.db.models import Device, Pause, Tenant
-from detectsched.errors import InvalidRequest, NotFound
+from detectsched.errors import InvalidRequest
 from detectsched.queueing.queue import QueueState, paused_subject
-from detectsched.task import QueueId, normalise_mac, normalise_object
+from detectsched.task import QueueId, normalise_mac
 
 router = APIRouter(prefix="/api", tags=["devices"])
 
 Mac = Annotated[str, Path(max_length=64, description="A MAC address in any usual spelling.")]
-ObjectName = Annotated[str, Path(max_length=400, description="The object's name.")]
 
 
 class DeviceQuery(BaseModel):
@@ -88,31 +86,6 @@ async def resume_device(mac: Mac, context: Context, caller: Admin) -> PauseState
     return await resume(context, _paused_device(context, caller.tenant, address), caller, exists=exists)
 
 
-@router.post(
-    "/objects/{name:path}/pause", responses=problems(400, 404, 415), openapi_extra=optional_body("PauseRequest")
-)
-async def pause_object(name: ObjectName, request: Request, context: Context, caller: Admin) -> PauseState:
-    """Pause an object: what runs goes on, nothing more of it is started, and its tasks are accepted as before."""
-    known = normalise_object(name)
-    wanted = await read_optional_json(request, PauseRequest)
-    await _object(context, caller.tenant, known)
-    what = paused_subject(QueueId.of_object(caller.tenant, known))
-    return await pause(context, what, caller, reason=wanted.reason)
-
-
-@router.post("/objects/{name:path}/resume", responses=problems(404, 409))
-async def resume_object(name: ObjectName, context: Context, caller: Admin) -> PauseState:
-    """Let a paused object go on."""
-    known = normalise_object(name)
-    what = paused_subject(QueueId.of_object(caller.tenant, known))
-    return await resume(context, what, caller, exists=lambda: _object(context, caller.tenant, known))
-
-
-async def _object(context: ApiContext, tenant: str, name: str) -> None:
-    if not await control.has_object(context.ledger, tenant, name):
-        raise NotFound(f"there is no object {name!r}: it has no tasks")
-
-
 def _paused_device(context: ApiContext, tenant: str, mac: str) -> str:
     # Paused in all lanes; any of its queues tells its name.
     return paused_subject(QueueId.of_device(tenant, context.settings.lanes[0], mac))
@@ -136,7 +109,7 @@ async def _states(context: ApiContext, tenant: str, found: Sequence[Device]) -> 
     now_ms, queues = await views.queues(
         [QueueId.of_device(tenant, lane, device.mac) for device in found for lane in lanes]
     )
-    backlogs = await views.backlog_of_subjects(tenant, [device.mac for device in found])
+    backlogs = await views.backlogs([QueueId.of_device(tenant, lanes[0], device.mac) for device in found])
     return [
         _state(
             context,
@@ -189,12 +162,8 @@ def _queue(context: ApiContext, lane: str, queue: QueueState, now_ms: int) -> De
         in_round=queue.scheduled_in == lane,
         virtual_key=queue.key,
         aging_score=round(score, 3),
-        since=_moment(queue.since_ms),
-        backed_off_until=_moment(queue.until_ms) if queue.until_ms > now_ms else None,
+        since=moment_of(queue.since_ms),
+        backed_off_until=moment_of(queue.until_ms) if queue.until_ms > now_ms else None,
         failures=queue.failures,
         deferrals=queue.defers,
     )
-
-
-def _moment(ms: int) -> datetime | None:
-    return datetime.fromtimestamp(ms / 1000, UTC) if ms else None
