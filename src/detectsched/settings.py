@@ -11,6 +11,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
@@ -313,6 +314,53 @@ class EncryptionSettings(Group):
         return value
 
 
+class WebhookSettings(Group):
+    """What is told to webhooks and to the callbacks of tasks."""
+
+    allow_http: bool = False
+    """Take http:// URLs as well: for receivers inside a network that is trusted."""
+    allow_networks: Annotated[tuple[str, ...], NoDecode] = ()
+    """Networks that are not public and may be spoken to all the same, as 10.1.0.0/16, separated by commas: whoever may
+    name a URL reaches them."""
+    ports: Annotated[tuple[str, ...], NoDecode] = ("443",)
+    """Ports that URLs may name, separated by commas; empty: any."""
+    max_per_tenant: int = Field(20, ge=1, le=1000)
+    """Most webhooks of one tenant."""
+    timeout_seconds: float = Field(15.0, gt=0, le=120)
+    """How long one attempt may take in all."""
+    claim_seconds: float = Field(60.0, gt=0, le=3600)
+    """What a dispatcher was sending when it died is sent by another after this time."""
+    max_in_flight: int = Field(64, ge=1, le=1000)
+    """Messages one dispatcher sends at once."""
+    max_in_flight_per_endpoint: int = Field(4, ge=1, le=100)
+    """Of these to one webhook, or to one host of a tenant's callbacks: a slow one does not hold up the others."""
+    max_attempts: int = Field(12, ge=1, le=100)
+    """Attempts before a message is dead; by the defaults the last one is about a day after the first."""
+    max_age_seconds: float = Field(259_200.0, ge=1)
+    """A message that could not be delivered within this time is dead."""
+    backoff_base_seconds: float = Field(5.0, gt=0)
+    """Wait after the first failed attempt; three times as long after each further one, up to half of it by chance."""
+    backoff_max_seconds: float = Field(21_600.0, gt=0)
+    """Longest wait between attempts, also when Retry-After asks for more."""
+    secret_overlap_seconds: float = Field(86_400.0, ge=0, le=2_592_000)
+    """How long a replaced secret still signs as well, so that receivers can change over."""
+
+    @field_validator("ports", "allow_networks", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _split_names(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not all(port.isascii() and port.isdigit() and 0 < int(port) < 65_536 for port in self.ports):
+            raise ValueError("ports are whole numbers from 1 to 65535")
+        for network in self.allow_networks:
+            ip_network(network)
+        if self.claim_seconds < 2 * self.timeout_seconds:
+            raise ValueError("claim_seconds must be at least 2 × timeout_seconds")
+        return self
+
+
 class LogSettings(Group):
     """Logs go to standard error."""
 
@@ -344,6 +392,7 @@ class Settings(BaseSettings):
     runner: RunnerSettings = RunnerSettings()
     ocr: OcrSettings = OcrSettings()
     encryption: EncryptionSettings = EncryptionSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("lanes", mode="before")

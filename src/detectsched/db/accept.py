@@ -42,6 +42,8 @@ class NewTask:
     media_type: str | None = None
     file_name: str | None = None
     not_before: datetime | None = None
+    callback_url: str | None = None
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,11 @@ _ACCEPT: Final = f"""
 WITH given AS (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                          $8::float8[], $9::int[], $10::text[], $11::text[], $12::bytea[], $13::text[], $14::text[],
-                         $15::bytea[], $16::text[], $17::text[], $18::timestamptz[], $19::text[], $20::text[])
+                         $15::bytea[], $16::text[], $17::text[], $18::timestamptz[], $19::text[], $20::text[],
+                         $21::text[], $22::text[])
     WITH ORDINALITY AS g (id, tenant, kind, lane, queue, mac, object, cost, ttl, lists, idempotency_key, request_hash,
-                          text, blob, blob_sha256, media_type, file_name, not_before, object_name, engine, place)
+                          text, blob, blob_sha256, media_type, file_name, not_before, object_name, engine,
+                          callback_url, request_id, place)
 ), seen AS (
     -- A device's row is touched once a minute, not once a task.
     INSERT INTO device (tenant, mac)
@@ -91,7 +95,7 @@ WITH given AS (
 ), t AS (
     INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, not_before, expires_at, word_lists,
                       idempotency_key, request_hash, text, blob, blob_sha256, media_type, file_name, object_name,
-                      engine)
+                      engine, callback_url, request_id)
     SELECT g.id, g.tenant, g.kind, g.lane, g.queue, g.mac, g.object, g.cost,
            CASE WHEN g.not_before > now() THEN g.not_before END,
            greatest(now(), g.not_before) + g.ttl * interval '1 second',
@@ -102,7 +106,7 @@ WITH given AS (
                               '{{}}')
                 ELSE string_to_array(g.lists, ',') END,
            g.idempotency_key, g.request_hash, g.text, g.blob, g.blob_sha256, g.media_type, g.file_name,
-           g.object_name, g.engine
+           g.object_name, g.engine, g.callback_url, g.request_id
     FROM given g ORDER BY g.place
     ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING *
@@ -204,6 +208,8 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
         [task.not_before for task in tasks],
         [task.object_name for task in tasks],
         [task.engine for task in tasks],
+        [task.callback_url for task in tasks],
+        [task.request_id for task in tasks],
     ]
 
 

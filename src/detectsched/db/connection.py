@@ -111,6 +111,21 @@ class Ledger:
             yield connection
 
     @asynccontextmanager
+    async def own_connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection that belongs to no pool: for listening, which lasts as long as its process."""
+        async with translated():
+            connection = await asyncpg.connect(
+                self._settings.url.get_secret_value(),
+                timeout=self._settings.pool_timeout_seconds,
+                command_timeout=self._settings.command_timeout_seconds,
+            )
+            try:
+                yield connection
+            finally:
+                # Whoever stops listening has nothing to say any more.
+                connection.terminate()
+
+    @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
         """Lend an SQLModel session; what it writes is committed when the block ends without an exception."""
         async with translated(), AsyncSession(self.engine, expire_on_commit=False) as session:

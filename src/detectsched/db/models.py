@@ -186,6 +186,10 @@ class Task(SQLModel, table=True):
     file_name: str | None = _text()
     redrive_of: UUID | None = Field(default=None, foreign_key="task.id", ondelete="SET NULL")
     """The dead letter that this task is another try at; a letter has at most one."""
+    callback_url: str | None = _text()
+    """Is told of its end."""
+    request_id: str | None = _text()
+    """Of the request that submitted it, for the audit log."""
 
 
 class ObjectRow(SQLModel, table=True):
@@ -267,21 +271,133 @@ class Report(SQLModel, table=True):
 
 
 class Command(SQLModel, table=True):
-    """Something to be told to a device or a webhook (send_command of the original): an outbox."""
+    """Something that a device is to do (send_command of the original); `queue_command` tells webhooks of it."""
 
-    __table_args__ = (Index("command_due", "next_at", postgresql_where=text("state = 'pending'")),)
+    __table_args__ = (
+        Index("command_tenant", "tenant", desc("created_at"), desc("id")),
+        Index("command_task", "task_id"),
+        Index(
+            "command_mac",
+            "tenant",
+            "mac",
+            "created_at",
+            "id",
+            postgresql_where=text("state = 'pending' AND mac IS NOT NULL"),
+        ),
+        Index(
+            "command_object",
+            "tenant",
+            "object",
+            "created_at",
+            "id",
+            postgresql_where=text("state = 'pending' AND object IS NOT NULL"),
+        ),
+    )
     id: UUID = Field(primary_key=True)
+    """Worked out from task, kind and policy: the same command never has two."""
     tenant: str = _text(foreign_key="tenant.id")
     task_id: UUID | None = Field(foreign_key="task.id", ondelete="SET NULL")
     mac: str | None = _text()
     object: str | None = _text()
     kind: str = _text()
+    policy: str = _text(default="")
+    level: int = Field(sa_column_kwargs={"server_default": "0"})
     body: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="{}"))
     state: str = _text(default="pending")
-    attempts: int = Field(sa_column_kwargs={"server_default": "0"})
-    next_at: datetime = _time()
     created_at: datetime = _time()
     done_at: datetime | None = _time(default=False)
+
+
+class CommandPolicyRow(SQLModel, table=True):
+    """Which command follows which hits."""
+
+    __tablename__: ClassVar[str] = "command_policy"
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    id: str = _text(primary_key=True)
+    kind: str = _text()
+    min_level: int = Field(sa_column_kwargs={"server_default": "1"})
+    max_level: int | None
+    categories: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
+    message: str = _text(default="")
+    payload: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="{}"))
+    enabled: bool = Field(sa_column_kwargs={"server_default": text("true")})
+    created_at: datetime = _time()
+    updated_at: datetime = _time()
+
+
+class Webhook(SQLModel, table=True):
+    """An address of a tenant that is told of events."""
+
+    __table_args__ = (Index("webhook_tenant", "tenant", "id"),)
+    id: UUID = Field(primary_key=True)
+    tenant: str = _text(foreign_key="tenant.id")
+    url: str = _text()
+    events: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    enabled: bool = Field(sa_column_kwargs={"server_default": text("true")})
+    disabled_reason: str | None = _text()
+    created_at: datetime = _time()
+
+
+class WebhookSecret(SQLModel, table=True):
+    """What signs the messages of a webhook, or (without one) of the tenant's callbacks; an old one until it retires."""
+
+    __tablename__: ClassVar[str] = "webhook_secret"
+    __table_args__ = (Index("webhook_secret_owner", "tenant", "webhook_id"),)
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    tenant: str = _text(foreign_key="tenant.id")
+    webhook_id: UUID | None = Field(foreign_key="webhook.id", ondelete="CASCADE")
+    secret: str = _text()
+    created_at: datetime = _time()
+    retires_at: datetime | None = _time(default=False)
+
+
+class WebhookDelivery(SQLModel, table=True):
+    """One message to one address: an outbox. The triggers of migration 0006 fill it."""
+
+    __tablename__: ClassVar[str] = "webhook_delivery"
+    __table_args__ = (
+        CheckConstraint("webhook_id IS NOT NULL OR url IS NOT NULL"),
+        Index("webhook_delivery_message", "message_id", "channel", unique=True),
+        Index("webhook_delivery_due", "channel", "next_at", postgresql_where=text("state = 'pending'")),
+        Index("webhook_delivery_age", "queued_at", postgresql_where=text("state = 'pending'")),
+        Index("webhook_delivery_tenant", "tenant", desc("created_at"), desc("id")),
+        Index(
+            "webhook_delivery_dead", "tenant", desc("created_at"), desc("id"), postgresql_where=text("state = 'dead'")
+        ),
+        Index("webhook_delivery_webhook", "webhook_id", postgresql_where=text("webhook_id IS NOT NULL")),
+        Index("webhook_delivery_task", "task_id", postgresql_where=text("task_id IS NOT NULL")),
+    )
+    id: UUID = Field(primary_key=True, sa_column_kwargs={"server_default": text("gen_random_uuid()")})
+    message_id: UUID
+    """The webhook-id: that of the command, or of the task that ended."""
+    tenant: str = _text(foreign_key="tenant.id")
+    channel: str = _text()
+    """What shares a limit of concurrent requests: a webhook's id, or ``callback/<tenant>/<host>``."""
+    webhook_id: UUID | None = Field(foreign_key="webhook.id", ondelete="CASCADE")
+    url: str | None = _text()
+    """Of a callback; a webhook has its own."""
+    task_id: UUID | None = Field(foreign_key="task.id", ondelete="SET NULL")
+    event: str = _text()
+    body: Any = Field(sa_column=Column(JSONB, nullable=False))
+    state: str = _text(default="pending")
+    attempts: int = Field(sa_column_kwargs={"server_default": "0"})
+    """Claims so far, which also fence the marks of earlier ones."""
+    created_at: datetime = _time()
+    queued_at: datetime = _time()
+    """When it was written, or driven again: its age counts from here."""
+    next_at: datetime = _time()
+    """When it is due; while it is being sent, when its claim runs out."""
+    done_at: datetime | None = _time(default=False)
+    last_status: int | None
+    last_error: str | None = _text()
+
+
+class WebhookTotal(SQLModel, table=True):
+    """How many sends ended how, ever."""
+
+    __tablename__: ClassVar[str] = "webhook_total"
+    outcome: str = _text(primary_key=True)
+    count: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
 
 
 class AuditLog(SQLModel, table=True):

@@ -45,12 +45,12 @@ _CHOOSE: Final = f"SELECT t.id FROM task t WHERE {MATCHES} ORDER BY t.sequence L
 _REDRIVE: Final = f"""
 WITH t AS (
     INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, not_before, expires_at, word_lists, text, blob,
-                      blob_sha256, media_type, file_name, object_name, engine, redrive_of)
+                      blob_sha256, media_type, file_name, object_name, engine, callback_url, redrive_of)
     SELECT g.new_id, d.tenant, d.kind, d.lane, d.queue, d.mac, d.object, d.cost,
            CASE WHEN g.not_before > now() THEN g.not_before END,
            greatest(now(), g.not_before) + (d.expires_at - greatest(d.created_at, d.not_before)),
            d.word_lists, d.text, d.blob, d.blob_sha256, d.media_type, d.file_name, d.object_name, d.engine,
-           d.id
+           d.callback_url, d.id
     FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) WITH ORDINALITY AS g (old_id, new_id, not_before, place)
     JOIN task d ON d.id = g.old_id
     ORDER BY g.place

@@ -8,8 +8,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from detectsched.attempt import Ending, EngineRead
+from detectsched.command import NewCommand, commands_for
 from detectsched.db.codec import box_to_json, lines_to_json, lists_to_json
-from detectsched.db.connection import Ledger
+from detectsched.db.command_policies import policies_in_force
+from detectsched.db.connection import Connection, Ledger
 from detectsched.detection import Hit
 
 # JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
@@ -27,7 +29,8 @@ RETURNING task_id
 
 # One statement, so that an ending costs one round trip and is one transaction: what did not pass the fence is written
 # nowhere. A task whose tenant was told that it is being cancelled does not wait again. Its records say how the start
-# ended: a task that waits again has failed this time, or was interrupted where that cost no attempt.
+# ended: a task that waits again has failed this time, or was interrupted where that cost no attempt. What follows from
+# hits, commands (send_command of the original) and the entry in the audit log (write_log), is part of it.
 _END: Final = """
 WITH ended AS (
     UPDATE task t SET
@@ -40,7 +43,7 @@ WITH ended AS (
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::text[], $6::text[])
         AS g (id, fence, state, spent, reason, detail)
     WHERE t.id = g.id AND t.fence = g.fence AND t.state = 'running'
-    RETURNING t.id, t.tenant, t.fence, g.detail AS error,
+    RETURNING t.id, t.tenant, t.fence, t.mac, t.object, t.runner, t.request_id, g.detail AS error,
         CASE t.state WHEN 'succeeded' THEN 'success' WHEN 'cancelled' THEN 'cancelled'
                      WHEN 'queued' THEN CASE g.spent WHEN 0 THEN 'interrupted' ELSE 'failed' END
                      ELSE 'failed' END AS record
@@ -63,6 +66,20 @@ WITH ended AS (
                 $19::text[], $20::text[]) WITH ORDINALITY
         AS g (id, list, version, word, category, level, start, stop, matched, box, place) JOIN ended e USING (id)
     ORDER BY g.place
+), commanded AS (
+    INSERT INTO command (id, tenant, task_id, mac, object, kind, policy, level, body)
+    SELECT g.command, e.tenant, e.id, e.mac, e.object, g.kind, g.policy, g.level, g.body::jsonb
+    FROM unnest($21::uuid[], $22::uuid[], $23::text[], $24::text[], $25::int[], $26::text[])
+        AS g (id, command, kind, policy, level, body) JOIN ended e USING (id)
+    RETURNING id, task_id, policy
+), logged AS (
+    INSERT INTO audit_log (tenant, actor, action, subject, outcome, request_id, detail)
+    SELECT e.tenant, 'runner ' || coalesce(e.runner, '?'), 'hit', e.id::text, 'done', e.request_id, jsonb_build_object(
+               'mac', e.mac, 'object', e.object, 'hit_count', g.hits, 'top_level', g.level, 'lists', g.lists::jsonb,
+               'commands', (SELECT coalesce(jsonb_agg(c.id ORDER BY c.policy), '[]') FROM commanded c
+                            WHERE c.task_id = e.id))
+    FROM unnest($7::uuid[], $8::int[], $9::int[], $10::text[]) AS g (id, hits, level, lists) JOIN ended e USING (id)
+    WHERE g.hits > 0
 )
 SELECT id FROM ended
 """
@@ -89,13 +106,14 @@ async def save_reads(ledger: Ledger, reads: Sequence[EngineRead]) -> list[bool]:
 
 
 async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
-    """Write how starts ended, detection and hits included, in one transaction.
+    """Write how starts ended, in one transaction: detection and hits, the commands that follow and the audit log.
 
     False for one that was fenced off: another start, or another end, came first; nothing of it was written. One that
     shall wait again although its cancellation was asked for is cancelled.
     """
     judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
     async with ledger.connection() as connection:
+        commands = await _commands(connection, endings)
         rows = await connection.fetch(
             _END,
             [ending.task_id for ending in endings],
@@ -109,6 +127,7 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
             [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
             [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
             *_hit_columns([(task_id, hit) for task_id, detection in judged for hit in detection.hits]),
+            *_command_columns(commands),
         )
     effective = {UUID(str(row["id"])) for row in rows}
     return [ending.task_id in effective for ending in endings]
@@ -121,6 +140,19 @@ async def was_written(ledger: Ledger, ending: Ending) -> bool:
             "SELECT state FROM task WHERE id = $1 AND fence = $2", ending.task_id, ending.fence
         )
     return bool(state == ending.state.value)
+
+
+async def _commands(connection: Connection, endings: Sequence[Ending]) -> list[NewCommand]:
+    """Return what follows the hits of endings by the policies of this moment."""
+    hit = [(ending, ending.detection) for ending in endings if ending.detection is not None and ending.detection.hits]
+    if not hit:
+        return []
+    policies = await policies_in_force(connection, [ending.tenant for ending, _ in hit])
+    return [
+        command
+        for ending, detection in hit
+        for command in commands_for(ending.task_id, detection, policies.get(ending.tenant, ()))
+    ]
 
 
 def _storable(text: str) -> str:
@@ -140,4 +172,15 @@ def _hit_columns(hits: Sequence[tuple[UUID, Hit]]) -> list[list[Any]]:
         [hit.end for _, hit in hits],
         [hit.matched for _, hit in hits],
         [None if hit.box is None else json.dumps(box_to_json(hit.box)) for _, hit in hits],
+    ]
+
+
+def _command_columns(commands: Sequence[NewCommand]) -> list[list[Any]]:
+    return [
+        [command.task_id for command in commands],
+        [command.id for command in commands],
+        [command.kind.value for command in commands],
+        [command.policy for command in commands],
+        [command.level for command in commands],
+        [json.dumps(command.body) for command in commands],
     ]

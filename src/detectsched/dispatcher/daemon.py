@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from detectsched.db.connection import Ledger
+from detectsched.db.notifications import WEBHOOK_CHANNEL, Notifications
 from detectsched.dispatcher.allocator import Allocator
 from detectsched.dispatcher.pauses import PauseKeeper
 from detectsched.dispatcher.promoter import Promoter
 from detectsched.dispatcher.reaper import Reaper
 from detectsched.dispatcher.rebuilder import Rebuilder
 from detectsched.dispatcher.reconciler import Reconciler
+from detectsched.dispatcher.relay import Relay
 from detectsched.dispatcher.settler import Settler
 from detectsched.dispatcher.sweeper import Sweeper
 from detectsched.dispatcher.watermark import Watermark
@@ -25,6 +27,7 @@ def dispatcher_services(queue: Queue, ledger: Ledger, settings: Settings) -> lis
     """
     scheduler = settings.scheduler
     settler = Settler(queue, ledger, scheduler)
+    relay = Relay(ledger, settings.webhooks, tick_seconds=scheduler.safety_tick_seconds)
     return [
         Rebuilder(queue, ledger, settings),
         settler,
@@ -34,5 +37,7 @@ def dispatcher_services(queue: Queue, ledger: Ledger, settings: Settings) -> lis
         Reconciler(queue, ledger, scheduler),
         PauseKeeper(queue, ledger, settings),
         Watermark(queue, ledger, settings),
+        relay,
+        Notifications(ledger, {WEBHOOK_CHANNEL: lambda _payload: relay.wake()}),
         *(Allocator(queue, lane, scheduler, on_decided=settler.wake) for lane in settings.lanes),
     ]

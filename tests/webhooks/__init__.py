@@ -1,0 +1,1 @@
+"""Tests of what webhooks are told with."""
