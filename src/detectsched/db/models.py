@@ -145,6 +145,13 @@ class Task(SQLModel, table=True):
         Index("task_expiry", "expires_at", postgresql_where=text("state = 'queued'")),
         Index("task_dead", "tenant", desc("finished_at"), desc("id"), postgresql_where=text("state = 'dead'")),
         Index("task_redrive", "redrive_of", unique=True, postgresql_where=text("redrive_of IS NOT NULL")),
+        Index(
+            "task_seen",
+            "tenant",
+            "blob_sha256",
+            desc("id"),
+            postgresql_where=text("state = 'succeeded' AND blob_sha256 IS NOT NULL"),
+        ),
     )
     id: UUID = Field(primary_key=True)
     tenant: str = _text(foreign_key="tenant.id")
@@ -222,6 +229,22 @@ class EngineRecord(SQLModel, table=True):
     error: str | None = _text()
     created_at: datetime = _time()
     finished_at: datetime | None = _time(default=False)
+
+
+class EngineCrash(SQLModel, table=True):
+    """An image that has crashed this version of an engine, by its content."""
+
+    __tablename__: ClassVar[str] = "engine_crash"
+    __table_args__ = (Index("engine_crash_age", "tenant", "last_at"),)
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    sha256: bytes = Field(sa_type=LargeBinary, primary_key=True)
+    engine: str = _text(primary_key=True)
+    version: str = _text()
+    crashes: int
+    reason: str = _text()
+    last_task: UUID
+    first_at: datetime = _time()
+    last_at: datetime = _time()
 
 
 class DetectionRow(SQLModel, table=True):
