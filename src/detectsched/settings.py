@@ -276,6 +276,13 @@ class OcrSettings(Group):
     gpu_retry_seconds: float = Field(60.0, gt=0, le=86_400)
     """A slot whose GPU has failed works on the CPU and probes the GPU after this time, doubled up to tenfold."""
 
+    reuse_seconds: float = Field(86_400.0, ge=0)
+    """A reading is reused for the same image of the same tenant, until this time after its last use; 0: never."""
+
+    def on_cpu(self) -> OcrSettings:
+        """Return the same without a GPU."""
+        return self.model_copy(update={"gpu": False, "gpus": ()})
+
     @field_validator("gpus", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:

@@ -1,7 +1,7 @@
 """What is known of an image by its content: how it was read before, and whether it has crashed engines.
 
-Content is named by its SHA-256 and only looked for among the same tenant's: that an image is known must tell nobody that
-somebody else has sent it.
+Content is named by its SHA-256 and only looked for among the same tenant's: that an image is known must tell nobody
+that somebody else has sent it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from detectsched.detection import EngineResult
 from detectsched.engines.catalog import plugins
-from detectsched.errors import ConfigurationError, EngineFailed
+from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable
 from detectsched.lifecycle import Service
 from detectsched.ocr.pool import EnginePool
 from detectsched.task import ENGINE_OCR
@@ -57,6 +57,16 @@ class EngineRack(Service):
         pool = self._ocr if engine == ENGINE_OCR else await self._pool_of(engine)
         return await pool.read(data)
 
+    def describe(self, engine: str) -> tuple[str, str] | None:
+        """Return the name and version that results of an engine bear now; None where it has not started."""
+        pool = self._ocr if engine == ENGINE_OCR else self._pools.get(engine)
+        described = pool.describe() if pool is not None else {}
+        return (described["engine"], described["version"]) if described.get("version") else None
+
+    def recycle(self) -> None:
+        """Replace the OCR engines' processes by fresh ones, which must read their test image."""
+        self._ocr.recycle()
+
     async def _pool_of(self, engine: str) -> EnginePool:
         async with self._starting[engine]:
             pool = self._pools.get(engine)
@@ -67,6 +77,6 @@ class EngineRack(Service):
                 try:
                     await pool.start()
                 except ConfigurationError as error:
-                    raise EngineFailed("engine_unavailable", error.detail) from None
+                    raise EngineUnavailable(error.detail) from None
                 self._pools[engine] = pool
             return pool

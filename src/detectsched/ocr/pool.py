@@ -44,7 +44,7 @@ class EnginePool(Service):
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
-        self._on_cpu = settings.model_copy(update={"gpu": False})
+        self._on_cpu = settings.on_cpu()
         self._count = slots
         self._max_pixels = max_pixels
         self._timeout = task_timeout_seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from detectsched.db.connection import Ledger
 from detectsched.engines.rack import EngineRack
@@ -22,6 +23,7 @@ from detectsched.runner.gpus import chosen_gpus
 from detectsched.runner.health import Health
 from detectsched.runner.heartbeat import Heartbeat
 from detectsched.runner.identity import Identity
+from detectsched.runner.known_images import KnownImages
 from detectsched.runner.leases import Leases
 from detectsched.runner.matchers import CompiledLists
 from detectsched.runner.reader import LaneReader
@@ -29,6 +31,8 @@ from detectsched.runner.visible import VISIBLE_DEVICES, number_gpus_by_bus
 from detectsched.runner.worker import Worker
 from detectsched.settings import Settings
 from detectsched.task import LANE_TEXT
+
+_ENGINES_SHARE: Final = 0.95
 
 
 def slots_of(lanes: Sequence[str], settings: Settings) -> dict[str, int]:
@@ -66,6 +70,7 @@ def runner_services(
     gpus = _gpu_watch(uuids) if reads_payloads and settings.ocr.gpu else None
     pool = _pool(settings, uuids, gpus, on_change=lambda: health.wake()) if reads_payloads else None  # noqa: PLW0108 - made below
     engines = None if pool is None else EngineRack(pool, partial(_plugin_pool, settings))
+    images = None if engines is None else KnownImages(ledger, engines.describe, settings.ocr, on_alarm=engines.recycle)
     completer = Completer(
         queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
@@ -87,7 +92,7 @@ def runner_services(
         gpu_works=lambda: pool is None or pool.on_gpu,
     )
     worker = Worker(
-        Executor(engines, blobs, CompiledLists(ledger)),
+        Executor(engines, blobs, CompiledLists(ledger), images),
         completer,
         settings,
         may_work=health.may_work,
@@ -126,7 +131,8 @@ def _pool(settings: Settings, uuids: Sequence[str], gpus: GpuWatch | None, on_ch
         settings.ocr,
         slots=engine_slots(settings),
         max_pixels=settings.api.max_image_pixels,
-        task_timeout_seconds=settings.runner.task_timeout_seconds,
+        # Before the task's own time is over: an image that makes engines hang is then known as the cause.
+        task_timeout_seconds=_ENGINES_SHARE * settings.runner.task_timeout_seconds,
         gpu_uuids=uuids,
         gpu_memory_of=gpus.held_by if gpus is not None else lambda _: None,
         on_change=on_change,
@@ -136,7 +142,7 @@ def _pool(settings: Settings, uuids: Sequence[str], gpus: GpuWatch | None, on_ch
 def _plugin_pool(settings: Settings, command: Sequence[str]) -> EnginePool:
     # The GPU is the OCR engine's; what another engine wants of it is not known.
     return EnginePool(
-        settings.ocr.model_copy(update={"gpu": False}),
+        settings.ocr.on_cpu(),
         slots=settings.runner.ocr_slots,
         max_pixels=settings.api.max_image_pixels,
         task_timeout_seconds=settings.runner.task_timeout_seconds,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from detectsched.attempt import Started
 from detectsched.detection import Detection, EngineResult, ListVersion, Text
-from detectsched.errors import PayloadRejected
+from detectsched.errors import EngineFailed, PayloadRejected
 from detectsched.matching.matcher import Matcher
 
 
@@ -41,13 +41,38 @@ class Matchers(Protocol):
         ...
 
 
-class Executor:
-    """``engines`` is None in a runner that serves no lane with payloads."""
+class Images(Protocol):
+    """Knows payloads by their content; `KnownImages`."""
 
-    def __init__(self, engines: Engines | None, blobs: Blobs, matchers: Matchers) -> None:
+    async def recall(self, started: Started) -> EngineResult | None:
+        """Return what the task's engine read in the same payload before, if that is known.
+
+        Raises:
+            PoisonImage: it has crashed engines before.
+        """
+        ...
+
+    def learn(self, result: EngineResult) -> None:
+        """Take note of what an engine has read just now."""
+        ...
+
+    async def failed(self, started: Started, error: EngineFailed) -> None:
+        """Take note of a failure.
+
+        Raises:
+            PoisonImage: the payload has crashed engines before.
+        """
+        ...
+
+
+class Executor:
+    """``engines`` is None in a runner that serves no lane with payloads, and so is ``images``."""
+
+    def __init__(self, engines: Engines | None, blobs: Blobs, matchers: Matchers, images: Images | None = None) -> None:
         self._engines = engines
         self._blobs = blobs
         self._matchers = matchers
+        self._images = images
 
     async def examine(self, started: Started, keep: Callable[[EngineResult], Awaitable[None]]) -> Detection:
         """Return the judgement on a task.
@@ -67,11 +92,25 @@ class Executor:
             return Text(started.text or "")
         result = started.read
         if result is None:
-            if self._engines is None:
-                raise PayloadRejected("no_engine", "the runners of this lane have no engines; submit to the ocr lane")
-            data = await self._blobs.get(started.blob or "")
-            if started.blob_sha256 is not None and hashlib.sha256(data).digest() != started.blob_sha256:
-                raise PayloadRejected("blob_damaged", "the stored payload is not the one that was submitted")
-            result = await self._engines.read(started.engine, data)
+            result = await self._recall(started) or await self._read(started, started.engine)
             await keep(result)
         return result.joined()
+
+    async def _recall(self, started: Started) -> EngineResult | None:
+        return None if self._images is None else await self._images.recall(started)
+
+    async def _read(self, started: Started, engine: str) -> EngineResult:
+        if self._engines is None:
+            raise PayloadRejected("no_engine", "the runners of this lane have no engines; submit to the ocr lane")
+        data = await self._blobs.get(started.blob or "")
+        if started.blob_sha256 is not None and hashlib.sha256(data).digest() != started.blob_sha256:
+            raise PayloadRejected("blob_damaged", "the stored payload is not the one that was submitted")
+        try:
+            result = await self._engines.read(engine, data)
+        except EngineFailed as error:
+            if self._images is not None:
+                await self._images.failed(started, error)
+            raise
+        if self._images is not None:
+            self._images.learn(result)
+        return result
