@@ -368,6 +368,27 @@ class WebhookSettings(Group):
         return self
 
 
+class ReportSettings(Group):
+    """Statistics, exports, the audit log."""
+
+    count_seconds: float = Field(2.0, gt=0, le=3600)
+    """How often what has ended is counted into the statistics."""
+    count_batch: int = Field(1000, ge=1, le=10_000)
+    """Most tasks counted in one transaction."""
+    keep_days: int = Field(1100, ge=2, le=36_500)
+    """How long hourly sums by lane and state are kept."""
+    keep_detail_days: int = Field(100, ge=2, le=36_500)
+    """How long hourly sums by device and by word are kept."""
+    keep_audit_days: int = Field(0, ge=0, le=36_500)
+    """How long entries of the audit log are kept; 0: for ever."""
+    max_days: int = Field(400, ge=1, le=3660)
+    """Longest time that one report covers."""
+    exports_at_once: int = Field(2, ge=1, le=100)
+    """Exports that one API process writes at a time, each with a connection of its own; more are told 503."""
+    export_seconds: float = Field(900.0, gt=0, le=86_400)
+    """An export that takes longer is broken off: a caller that reads slowly must not hold a connection for ever."""
+
+
 class LogSettings(Group):
     """Logs go to standard error."""
 
@@ -400,6 +421,7 @@ class Settings(BaseSettings):
     ocr: OcrSettings = OcrSettings()
     encryption: EncryptionSettings = EncryptionSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    reports: ReportSettings = ReportSettings()
     log: LogSettings = LogSettings()
 
     @field_validator("lanes", mode="before")
@@ -424,6 +446,8 @@ class Settings(BaseSettings):
             raise ValueError("runner.ttl_seconds must be at least 3 × runner.heartbeat_seconds")
         if scheduler.backoff_base_seconds > scheduler.backoff_max_seconds:
             raise ValueError("scheduler.backoff_base_seconds must not exceed scheduler.backoff_max_seconds")
+        if self.reports.keep_detail_days > self.reports.keep_days:
+            raise ValueError("reports.keep_detail_days must not exceed reports.keep_days")
         if scheduler.watermark_ttl_seconds <= scheduler.watermark_interval_seconds:
             raise ValueError("scheduler.watermark_ttl_seconds must exceed scheduler.watermark_interval_seconds")
         return self

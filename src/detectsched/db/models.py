@@ -41,6 +41,10 @@ def _double(*, server: str | None = None, **kwargs: Any) -> Any:
     return Field(sa_type=Double, sa_column_kwargs={"server_default": server} if server is not None else {}, **kwargs)
 
 
+def _count() -> Any:
+    return Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
+
+
 class Tenant(SQLModel, table=True):
     """Whose everything is."""
 
@@ -143,6 +147,7 @@ class Task(SQLModel, table=True):
         Index("task_tenant_object", "tenant", "object", desc("id"), postgresql_where=text("object IS NOT NULL")),
         Index("task_open", "sequence", postgresql_where=text("state IN ('queued', 'running')")),
         Index("task_expiry", "expires_at", postgresql_where=text("state = 'queued'")),
+        Index("task_finished", "finished_at", postgresql_using="brin"),
         Index("task_dead", "tenant", desc("finished_at"), desc("id"), postgresql_where=text("state = 'dead'")),
         Index("task_redrive", "redrive_of", unique=True, postgresql_where=text("redrive_of IS NOT NULL")),
         Index(
@@ -286,9 +291,21 @@ class HitRow(SQLModel, table=True):
 class Report(SQLModel, table=True):
     """A detection that a device made by itself and reported (/api/decter)."""
 
+    __table_args__ = (Index("report_tenant", "tenant", desc("id")), Index("report_mac", "tenant", "mac", desc("id")))
     tenant: str = _text(primary_key=True, foreign_key="tenant.id")
     report_id: str = _text(primary_key=True)
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), nullable=False, unique=True))
+    """The order of arrival."""
     mac: str = _text()
+    kind: str = _text(default="other")
+    detected_at: datetime = _time()
+    clock_was_wrong: bool = Field(sa_column_kwargs={"server_default": text("false")})
+    """Whether the device gave a time that cannot be; then ``detected_at`` is when the report came."""
+    hit_count: int = Field(sa_column_kwargs={"server_default": "0"})
+    top_level: int = Field(sa_column_kwargs={"server_default": "0"})
+    words: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
+    categories: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
+    request_hash: bytes = Field(sa_type=LargeBinary, sa_column_kwargs={"server_default": ""})
     body: Any = Field(sa_column=Column(JSONB, nullable=False))
     created_at: datetime = _time()
 
@@ -427,7 +444,10 @@ class AuditLog(SQLModel, table=True):
     """Who did what to what (write_log of the original); only ever appended to."""
 
     __tablename__: ClassVar[str] = "audit_log"
-    __table_args__ = (Index("audit_log_tenant", "tenant", desc("id")),)
+    __table_args__ = (
+        Index("audit_log_tenant", "tenant", desc("at"), desc("id")),
+        Index("audit_log_subject", "tenant", "subject", desc("at"), desc("id")),
+    )
     id: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     tenant: str = _text()
     at: datetime = _time()
@@ -487,15 +507,68 @@ class WordRow(SQLModel, table=True):
     level: int
 
 
-class StatHourly(SQLModel, table=True):
-    """Counts per hour, for reports that must not read the tasks themselves."""
+class _Measured(SQLModel):
+    """How many tasks ended, and how long those waited and ran that their runner ended (``timed`` of them)."""
+
+    tasks: int = _count()
+    with_hits: int = _count()
+    hits: int = _count()
+    timed: int = _count()
+    wait_us: int = _count()
+    run_us: int = _count()
+    waits: list[int] = Field(sa_type=ARRAY(BigInteger), sa_column_kwargs={"server_default": "{}"})
+    """A histogram, as of db/histogram.py."""
+    runs: list[int] = Field(sa_type=ARRAY(BigInteger), sa_column_kwargs={"server_default": "{}"})
+
+
+class StatHourly(_Measured, table=True):
+    """What ended within an hour; a detection that a device reported has the state ``reported`` and no lane ('')."""
 
     __tablename__: ClassVar[str] = "stat_hourly"
     tenant: str = _text(primary_key=True)
     hour: datetime = _time(default=False, primary_key=True)
     lane: str = _text(primary_key=True)
     state: str = _text(primary_key=True)
-    tasks: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
-    hits: int = Field(sa_type=BigInteger, sa_column_kwargs={"server_default": "0"})
-    wait_seconds: float = _double(server="0")
-    run_seconds: float = _double(server="0")
+
+
+class StatDevice(_Measured, table=True):
+    """The same by device; what belongs to none has the address ''."""
+
+    __tablename__: ClassVar[str] = "stat_device"
+    __table_args__ = (Index("stat_device_mac", "tenant", "mac", "hour"),)
+    tenant: str = _text(primary_key=True)
+    hour: datetime = _time(default=False, primary_key=True)
+    mac: str = _text(primary_key=True)
+    lane: str = _text(primary_key=True)
+    state: str = _text(primary_key=True)
+
+
+class StatWord(SQLModel, table=True):
+    """How often a word was found within an hour; the word '' stands for all of a category together."""
+
+    __tablename__: ClassVar[str] = "stat_word"
+    tenant: str = _text(primary_key=True)
+    hour: datetime = _time(default=False, primary_key=True)
+    category: str = _text(primary_key=True)
+    word: str = _text(primary_key=True)
+    lane: str = _text(primary_key=True)
+    tasks: int = _count()
+    hits: int = _count()
+
+
+class StatRemoved(SQLModel, table=True):
+    """Ended tasks that were removed since: their hour cannot be counted again."""
+
+    __tablename__: ClassVar[str] = "stat_removed"
+    tenant: str = _text(primary_key=True)
+    hour: datetime = _time(default=False, primary_key=True)
+    tasks: int = Field(sa_type=BigInteger)
+
+
+class StatDue(SQLModel, table=True):
+    """A task that has ended, or a report, and is not counted yet."""
+
+    __tablename__: ClassVar[str] = "stat_due"
+    id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
+    task_id: UUID | None
+    report_id: int | None = Field(sa_type=BigInteger)

@@ -16,6 +16,7 @@ from detectsched.db.accept import ENTITLED, FACTS, AcceptedTask, accepted_row
 from detectsched.db.audit import Actor, record
 from detectsched.db.connection import Connection, Ledger
 from detectsched.db.dead_letters import MATCHES, LetterFilter, begin_change
+from detectsched.db.statistics import count_tasks
 from detectsched.task import new_task_id
 
 
@@ -61,14 +62,16 @@ SELECT {FACTS} FROM t {ENTITLED} ORDER BY t.sequence
 
 # A letter that was itself a re-drive goes with the letters before it: they were the same image's or text's, and share
 # its blob.
-_PURGE: Final = """
+_DOOMED: Final = """
 WITH RECURSIVE doomed AS (
     SELECT t.id, t.redrive_of FROM task t WHERE t.id = ANY ($1::uuid[])
     UNION ALL
     SELECT a.id, a.redrive_of FROM task a JOIN doomed d ON a.id = d.redrive_of
 )
-DELETE FROM task USING doomed WHERE task.id = doomed.id RETURNING task.blob
+SELECT id FROM doomed
 """
+
+_PURGE: Final = "DELETE FROM task WHERE id = ANY ($1::uuid[]) RETURNING blob"
 
 
 async def redrive_chunk(ledger: Ledger, plan: Plan, *, done: int, limit: int) -> list[AcceptedTask]:
@@ -87,7 +90,10 @@ async def purge_chunk(ledger: Ledger, plan: Plan, *, done: int, limit: int) -> t
     """Remove the next dead letters of a plan; return how many, and the blobs that nothing names any more."""
     async with ledger.transaction() as connection:
         chosen = await _choose(connection, plan, done=done, limit=limit, action="purge_dead_letters")
-        rows = await connection.fetch(_PURGE, chosen)
+        doomed = [UUID(str(row["id"])) for row in await connection.fetch(_DOOMED, chosen)]
+        # They stay in the statistics, also where they died a moment ago.
+        await count_tasks(connection, doomed)
+        rows = await connection.fetch(_PURGE, doomed)
     return len(chosen), sorted({row["blob"] for row in rows if row["blob"] is not None})
 
 

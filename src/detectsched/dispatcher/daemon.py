@@ -12,6 +12,7 @@ from detectsched.dispatcher.rebuilder import Rebuilder
 from detectsched.dispatcher.reconciler import Reconciler
 from detectsched.dispatcher.relay import Relay
 from detectsched.dispatcher.settler import Settler
+from detectsched.dispatcher.statistician import Statistician
 from detectsched.dispatcher.sweeper import Sweeper
 from detectsched.dispatcher.watermark import Watermark
 from detectsched.lifecycle import Service
@@ -39,5 +40,6 @@ def dispatcher_services(queue: Queue, ledger: Ledger, settings: Settings) -> lis
         Watermark(queue, ledger, settings),
         relay,
         Notifications(ledger, {WEBHOOK_CHANNEL: lambda _payload: relay.wake()}),
+        Statistician(ledger, settings.reports),
         *(Allocator(queue, lane, scheduler, on_decided=settler.wake) for lane in settings.lanes),
     ]
