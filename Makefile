@@ -53,6 +53,9 @@ test-compat: venv ## Run the tests on Debian's Redis 7 and PostgreSQL 15 (instal
 		|| { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq --yes redis-server postgresql-15; }
 	DETECTSCHED_TEST_REDIS=debian7 DETECTSCHED_TEST_POSTGRES=debian15 $(BIN)/pytest --ignore=tests/paddle $(ARGS)
 
+soak: venv ## Run what is too long for every day: 20,000 tasks under every fault
+	$(BIN)/python -m chaos --tasks 20000 --rounds 4 $(ARGS)
+
 demo: venv ## See the whole system work; ARGS=--exit ends it afterwards
 	$(BIN)/detectsched demo $(ARGS)
 
@@ -66,4 +69,4 @@ clean: ## Remove environments and caches (data directories stay)
 	rm -rf $(VENV) $(PADDLE_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help venv check test test-main test-paddle test-compat demo docs lock clean
+.PHONY: help venv check test test-main test-paddle test-compat soak demo docs lock clean

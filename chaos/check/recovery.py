@@ -9,7 +9,7 @@ from typing import Final
 
 from chaos.check.evidence import TERMINAL, Evidence
 from chaos.history import Interval
-from chaos.journal import Fault, Probe, Seen, Usage
+from chaos.journal import Fault, Probe, Refused, Seen, Usage
 
 RUNNER_KILLED: Final = "runner-killed"
 HEALED_SECONDS: Final = 10.0
@@ -89,6 +89,9 @@ def liveness(evidence: Evidence) -> Iterator[str]:
     for row in evidence.rows:
         if row.state not in TERMINAL:
             yield f"task {row.id} is still {row.state}"
+    for refused in evidence.records(Refused):
+        if refused.status not in {429, 503}:
+            yield f"request {refused.key} was answered {refused.status}: an outage is 503, too much is 429"
     found = outages(evidence)
     for outage, seconds in recoveries(evidence):
         if seconds is not None and seconds > HEALED_SECONDS + run.lease:

@@ -17,7 +17,7 @@ import pytest
 from chaos.check import INVARIANTS, Evidence, violations
 from chaos.check.evidence import gather
 from chaos.check.fairness import windows
-from chaos.journal import Accepted, Asked, Fault, Probe, Record, Run, Sample, Usage
+from chaos.journal import Accepted, Asked, Fault, Probe, Record, Refused, Run, Sample, Usage
 from detectsched.settings import Settings
 from tests.chaos.small_run import RUNNER, SmallRun, lived
 
@@ -194,6 +194,10 @@ PLANTED_IN_EVIDENCE: dict[str, tuple[set[str], Callable[[Evidence], None]]] = {
     "a device that had to wait for another": ({"I7"}, one_after_the_other),
     "a task that nobody took over": ({"I8"}, never_taken_over),
     "a ready probe that saw nothing": ({"I8"}, blind),
+    "an answer that nobody may get": (
+        {"I8"},
+        lambda evidence: evidence.journal.append(Refused(evidence.journal[0].at, "device 1", 500)),
+    ),
     "a store that has grown": (
         {"I9"},
         lambda evidence: change(

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from enum import Enum
 
-from pydantic import SecretStr
-
-from detectsched.settings import ENV_PREFIX, Settings, environment_names
+from chaos.processes import environment_of
+from detectsched.settings import Settings
 from tests.support.waiting import wait_until
-
-
-def environment_of(settings: Settings) -> dict[str, str]:
-    """Return the environment in which a process reads exactly these settings."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
-    for name, group, field in environment_names():
-        value = getattr(getattr(settings, group), field) if group else getattr(settings, field)
-        if isinstance(value, SecretStr):
-            value = value.get_secret_value()
-        elif isinstance(value, Enum):
-            value = value.value
-        elif isinstance(value, tuple):
-            value = ",".join(value)
-        if value is not None:
-            environment[name] = str(value)
-    return environment
 
 
 class Daemon:

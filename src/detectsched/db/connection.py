@@ -167,6 +167,20 @@ async def translated() -> AsyncIterator[None]:
     except (OperationalError, InterfaceError, PoolTimeout) as error:
         raise StoreUnavailable(f"PostgreSQL is not reachable: {error}") from error
     except DBAPIError as error:
-        if error.connection_invalidated:
+        if error.connection_invalidated or _stands_for_away(error):
             raise StoreUnavailable(f"PostgreSQL is not reachable: {error}") from error
         raise
+
+
+def _stands_for_away(error: DBAPIError) -> bool:
+    """Whether asyncpg's own error, which SQLAlchemy wraps twice, says that the server cannot serve now.
+
+    SQLAlchemy sorts asyncpg's errors into the classes of DB-API, and knows none for a server that is starting up, has
+    no connection left or ends a statement.
+    """
+    cause: BaseException | None = error.orig
+    while cause is not None:
+        if isinstance(cause, _AWAY):
+            return True
+        cause = cause.__cause__
+    return False

@@ -12,6 +12,7 @@ from detectsched.engines.rack import EngineRack
 from detectsched.errors import ConfigurationError
 from detectsched.lifecycle import Service
 from detectsched.ocr.pool import EnginePool
+from detectsched.ocr.process import COMMAND
 from detectsched.queueing.queue import Queue
 from detectsched.runner.cancels import Cancels
 from detectsched.runner.completer import Completer
@@ -56,9 +57,15 @@ def engine_slots(settings: Settings) -> int:
 
 
 def runner_services(
-    queue: Queue, ledger: Ledger, blobs: Blobs, settings: Settings, lanes: Sequence[str]
+    queue: Queue,
+    ledger: Ledger,
+    blobs: Blobs,
+    settings: Settings,
+    lanes: Sequence[str],
+    *,
+    engine_command: Sequence[str] = COMMAND,
 ) -> list[Service]:
-    """Return a runner's services.
+    """Return a runner's services; ``engine_command`` starts an engine process.
 
     The engines start first: a runner is announced only when it can work. Readers start last and stop first, then the
     desk finishes or gives back what is in hand; leases are renewed until nothing is, and the runner signs off last.
@@ -68,7 +75,11 @@ def runner_services(
     reads_payloads = any(lane != LANE_TEXT for lane in lanes)
     uuids = chosen_gpus(settings.ocr.gpus, os.environ.get(VISIBLE_DEVICES)) if reads_payloads else []
     gpus = _gpu_watch(uuids) if reads_payloads and settings.ocr.gpu else None
-    pool = _pool(settings, uuids, gpus, on_change=lambda: health.wake()) if reads_payloads else None  # noqa: PLW0108 - made below
+    pool = (
+        _pool(settings, engine_command, uuids, gpus, on_change=lambda: health.wake())  # noqa: PLW0108 - made below
+        if reads_payloads
+        else None
+    )
     engines = None if pool is None else EngineRack(pool, partial(_plugin_pool, settings))
     images = None if engines is None else KnownImages(ledger, engines.describe, settings.ocr, on_alarm=engines.recycle)
     completer = Completer(
@@ -126,13 +137,20 @@ def _lacks_gpu(lane_is_for_gpus: bool, pool: EnginePool | None) -> bool:
     return lane_is_for_gpus and not (pool is not None and pool.on_gpu)
 
 
-def _pool(settings: Settings, uuids: Sequence[str], gpus: GpuWatch | None, on_change: Callable[[], None]) -> EnginePool:
+def _pool(
+    settings: Settings,
+    command: Sequence[str],
+    uuids: Sequence[str],
+    gpus: GpuWatch | None,
+    on_change: Callable[[], None],
+) -> EnginePool:
     return EnginePool(
         settings.ocr,
         slots=engine_slots(settings),
         max_pixels=settings.api.max_image_pixels,
         # Before the task's own time is over: an image that makes engines hang is then known as the cause.
         task_timeout_seconds=_ENGINES_SHARE * settings.runner.task_timeout_seconds,
+        command=command,
         gpu_uuids=uuids,
         gpu_memory_of=gpus.held_by if gpus is not None else lambda _: None,
         on_change=on_change,
