@@ -5,12 +5,14 @@ No label names a tenant, a device or a task: whoever may read the figures learns
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from detectsched.queueing.queue import WorkerRecord
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -25,7 +27,9 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._level = _Level()
+        self._runners = _Runners()
         self._registry.register(self._level)
+        self._registry.register(self._runners)
         self._requests = Counter(
             "detectsched_http_requests",
             "Requests answered.",
@@ -77,9 +81,9 @@ class Metrics:
         """Note how many rows one insert wrote."""
         self._groups.observe(size)
 
-    def render(self, level: Mapping[str, int] | None) -> bytes:
+    def render(self, level: Mapping[str, int] | None, runners: Sequence[WorkerRecord] = ()) -> bytes:
         """Return everything as text; ``level`` is what `Queue.level` says, None while Redis is away."""
-        self._level.now = level
+        self._level.now, self._runners.now = level, runners
         return generate_latest(self._registry)
 
 
@@ -111,3 +115,38 @@ class _Level(Collector):
                 (outstanding if family == "outstanding" else completed).add_metric([lane], value)
         yield outstanding
         yield completed
+
+
+class _Runners(Collector):
+    """What the runners say of their engines; a runner that has gone is absent."""
+
+    _COUNTS: Final = {
+        "images_read": "Images that its engines have read.",
+        "images_reused": "Images whose text was known from an identical one.",
+        "images_poison": "Images given up on for crashing engines.",
+        "engines_replaced": "Engine processes that died or were worn, and were replaced.",
+    }
+    _GAUGES: Final = {
+        "empty_share": "Share of the images read lately that had no text.",
+        "empty_alarm": "1 while far more images than usual come back without text.",
+        "gpu_available": "GPUs that its engines work on.",
+    }
+
+    def __init__(self) -> None:
+        self.now: Sequence[WorkerRecord] = ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the figures of the last look."""
+        counts = {
+            name: CounterMetricFamily(f"detectsched_runner_{name}", text, labels=["runner"])
+            for name, text in self._COUNTS.items()
+        }
+        gauges = {
+            name: GaugeMetricFamily(f"detectsched_runner_{name}", text, labels=["runner"])
+            for name, text in self._GAUGES.items()
+        }
+        families = counts | gauges
+        for runner in self.now:
+            for name, family in families.items():
+                family.add_metric([runner.name], getattr(runner, name))
+        yield from families.values()

@@ -27,7 +27,9 @@ class WorkerRecord:
     ``slots`` maps lanes to the tasks it works on at once, as ``ocr=1,text=32``; ``state`` is ``healthy``, ``busy``
     (pressure: nothing is fetched), ``unhealthy`` (it cannot work until a person starts it anew) or ``stopping``, and
     ``reason`` says why in words. ``gpu_state`` is ``ok``, ``busy``, ``unknown``, ``failed``, ``lost`` or ``absent``,
-    and why; '' for a runner that uses no GPU.
+    and why; '' for a runner that uses no GPU. The last fields count since its start: images that engines read, images
+    whose text was known, images given up on for crashing engines, engine processes replaced; ``empty_share`` of the
+    images read lately had no text, 0 to 1, and ``empty_alarm`` is 1 while that is far more than usual.
     """
 
     hostname: str
@@ -50,6 +52,12 @@ class WorkerRecord:
     gpu_state: str = ""
     engine: str = ""
     version: str = ""
+    images_read: int = 0
+    images_reused: int = 0
+    images_poison: int = 0
+    engines_replaced: int = 0
+    empty_share: float = 0.0
+    empty_alarm: int = 0
 
     @property
     def name(self) -> str:

@@ -92,6 +92,8 @@ def runner_services(
         slots=slots,
         name=settings.runner.name or identity.hostname,
         engine=lambda: "" if pool is None else str(pool.describe().get("engine", "")),
+        pool=pool,
+        images=images,
     )
     health = Health(
         settings.runner,

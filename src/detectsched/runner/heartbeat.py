@@ -13,10 +13,12 @@ from detectsched import __version__
 from detectsched.clock import utc_now
 from detectsched.errors import StoreUnavailable
 from detectsched.lifecycle import Loop
+from detectsched.ocr.pool import EnginePool
 from detectsched.queueing.queue import Queue, WorkerRecord
 from detectsched.runner.desk import Desk
 from detectsched.runner.health import Health
 from detectsched.runner.identity import Identity
+from detectsched.runner.known_images import KnownImages
 from detectsched.settings import RunnerSettings
 from detectsched.telemetry import get_logger
 
@@ -37,6 +39,8 @@ class Heartbeat(Loop):
         slots: Mapping[str, int],
         name: str,
         engine: Callable[[], str],
+        pool: EnginePool | None = None,
+        images: KnownImages | None = None,
     ) -> None:
         super().__init__(settings.heartbeat_seconds)
         self._queue = queue
@@ -45,6 +49,8 @@ class Heartbeat(Loop):
         self._slots = dict(slots)
         self._runner_name = name
         self._engine = engine
+        self._pool = pool
+        self._images = images
         self._announced: tuple[str, int] | None = None
         self._written = asyncio.Event()
         self._siblings: frozenset[int] = frozenset()
@@ -92,7 +98,7 @@ class Heartbeat(Loop):
     def _record(self) -> WorkerRecord:
         assert self.health is not None  # noqa: S101 - wired by the daemon before anything starts
         assert self.desk is not None  # noqa: S101
-        load, gpu = self.health.load, self.health.gpu
+        load, gpu, images = self.health.load, self.health.gpu, self._images
         return WorkerRecord(
             hostname=self._identity.hostname,
             pid=self._identity.pid,
@@ -114,4 +120,10 @@ class Heartbeat(Loop):
             gpu_state=self.health.gpu_state(),
             engine=self._engine(),
             version=__version__,
+            images_read=images.read if images else 0,
+            images_reused=images.reused if images else 0,
+            images_poison=images.poison if images else 0,
+            engines_replaced=self._pool.replaced if self._pool else 0,
+            empty_share=round(images.empty.lately, 3) if images else 0.0,
+            empty_alarm=int(images.empty.alarmed) if images else 0,
         )

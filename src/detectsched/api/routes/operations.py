@@ -53,9 +53,10 @@ async def read_metrics(context: Context) -> Response:
     """Read the figures of this process and of the queues, for Prometheus."""
     try:
         level = await context.queue.level(context.settings.lanes)
+        runners = await context.queue.registry.workers()
     except StoreUnavailable:
-        level = None
-    return Response(context.metrics.render(level), media_type=CONTENT_TYPE)
+        level, runners = None, []
+    return Response(context.metrics.render(level, runners), media_type=CONTENT_TYPE)
 
 
 @router.get("/api/watermark", responses=openapi.problems(404))
