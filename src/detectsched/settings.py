@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import difflib
+import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -159,8 +160,28 @@ class ApiSettings(Group):
     """How long open requests may go on after a stop was asked for."""
     group_commit_max: int = Field(500, ge=1, le=5000)
     """Most requests whose rows go into one insert."""
+    image_url: bool = False
+    """Take images by URL (image_url): the API then fetches what strangers name, over https from the public Internet."""
+    image_url_networks: Annotated[tuple[str, ...], NoDecode] = ()
+    """Networks that are not public and may be fetched from all the same, as 10.1.0.0/16, separated by commas."""
+    image_url_seconds: float = Field(10.0, gt=0, le=120)
+    """How long fetching one image may take, waiting for its turn included."""
+    image_url_at_once: int = Field(16, ge=1, le=1000)
+    """Images one API process fetches at once."""
     scaling_target_seconds: float = Field(60.0, gt=0, le=86_400)
     """Within this time a lane's backlog should be worked off: what autoscaling asks runners for."""
+
+    @field_validator("image_url_networks", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return _split_names(value)
+
+    @field_validator("image_url_networks")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ipaddress.ip_network(network)
+        return value
 
 
 class SchedulerSettings(Group):

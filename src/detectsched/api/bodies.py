@@ -76,10 +76,12 @@ class SubmitText(Submit):
 
 
 class SubmitImage(Submit):
-    """An image to be read, inside JSON."""
+    """An image to be read, inside JSON; exactly one of `image` and `image_url` says which."""
 
-    image: Annotated[str, StringConstraints(min_length=1), Field(json_schema_extra=_BASE64)]
+    image: Annotated[str, StringConstraints(min_length=1), Field(json_schema_extra=_BASE64)] | None = None
     """The image file in base64 (standard alphabet, padded, no line breaks, no `data:` prefix)."""
+    image_url: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+    """Where the image is fetched from while the request waits, in place of `image`; only where the server allows it."""
     file_name: Annotated[str, StringConstraints(max_length=255)] | None = None
     """What the file is called, for people."""
 

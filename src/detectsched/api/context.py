@@ -12,6 +12,7 @@ from detectsched.api.auth import KeyCache
 from detectsched.api.edge import Answer
 from detectsched.api.encrypted import Opener
 from detectsched.api.health import Readiness
+from detectsched.api.image_urls import ImageUrls
 from detectsched.api.intake import Intake
 from detectsched.api.metrics import Metrics
 from detectsched.api.overload import Overload
@@ -48,6 +49,7 @@ class ApiContext:
         """Put everything together; nothing is asked of the stores yet."""
         stopping = asyncio.Event()
         metrics = Metrics()
+        intake = Intake(settings)
         overload = Overload(queue, settings.api, max_items=settings.api.group_commit_max)
         return cls(
             settings=settings,
@@ -59,8 +61,8 @@ class ApiContext:
             metrics=metrics,
             keys=KeyCache(ledger, seconds=settings.api.key_cache_seconds),
             opener=Opener(ledger, settings, metrics),
-            intake=Intake(settings),
-            accept_path=AcceptPath(queue, ledger, blobs, overload, settings, metrics),
+            intake=intake,
+            accept_path=AcceptPath(queue, ledger, blobs, overload, settings, metrics, ImageUrls(settings.api, intake)),
             waiters=Waiters(stopping),
             readiness=Readiness(queue, ledger, settings, stopping),
             answer=Answer(metrics, fallback_seconds=settings.api.retry_after_seconds),

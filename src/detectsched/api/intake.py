@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -68,10 +68,16 @@ class Submission:
     payload: Payload | None = None
     engine: str | None = None
     object_name: str | None = None
+    image_url: str | None = None
+    file_name: str | None = None
 
     def digest(self) -> bytes:
         """Return what tells this request from another one under the same Idempotency-Key (SHA-256)."""
-        payload = self.payload.sha256 if self.payload else hashlib.sha256((self.text or "").encode()).digest()
+        if self.image_url is not None:
+            # The request, not what is there today: sent again it is the same.
+            payload = hashlib.sha256(b"image_url:" + self.image_url.encode()).digest()
+        else:
+            payload = self.payload.sha256 if self.payload else hashlib.sha256((self.text or "").encode()).digest()
         # A set of lists: their order means nothing.
         lists = None if self.word_lists is None else sorted(self.word_lists)
         wanted: list[object] = [self.kind, self.lane, self.mac, self.object, lists, self.ttl_seconds, payload.hex()]
@@ -107,14 +113,34 @@ class Intake:
             raise TooLarge(f"the text has {size} bytes of UTF-8; at most {most} are taken: split it", field="text")
         return self._submission(tenant, TaskKind.TEXT, body, key, cost=text_cost(body.text), text=body.text)
 
-    def base64_image(self, tenant: str, body: SubmitImage, key: str | None) -> Submission:
+    def json_image(self, tenant: str, body: SubmitImage, key: str | None) -> Submission:
         """Return the submission of an image that came inside JSON; slow enough for a thread.
 
+        One by URL has neither payload nor cost yet: `with_image` gives it both.
+
         Raises:
+            InvalidRequest: there is no image, there are two, or images by URL are not taken.
             MalformedRequest: not base64.
             RequestRefused: as `image`.
         """
-        return self.image(tenant, body, _decoded(body.image, "image"), body.file_name, key)
+        if (body.image is None) == (body.image_url is None):
+            found = "neither" if body.image is None else "both"
+            raise InvalidRequest(f"give exactly one of image and image_url; there is {found}", field="image")
+        if body.image is not None:
+            return self.image(tenant, body, _decoded(body.image, "image"), body.file_name, key)
+        if not self._limits.image_url:
+            raise InvalidRequest("images by URL are not taken here: send the image itself", field="image_url")
+        submission = self._submission(tenant, TaskKind.IMAGE, body, key, cost=1.0, engine=ENGINE_OCR)
+        return replace(submission, image_url=body.image_url, file_name=body.file_name)
+
+    def with_image(self, submission: Submission, data: bytes, *, field: str) -> Submission:
+        """Return a submission with the image that was fetched for it; slow enough for a thread.
+
+        Raises:
+            RequestRefused: as `image`.
+        """
+        payload, cost = self._inspected(ENGINE_OCR, data, submission.file_name, field=field)
+        return replace(submission, payload=payload, cost=cost)
 
     def image(
         self, tenant: str, body: SubmitImage | ImageForm, data: bytes, file_name: str | None, key: str | None
@@ -160,7 +186,7 @@ class Intake:
             raise TooLarge(f"the {field} has {len(data)} bytes; at most {most} are taken", field=field)
         media_type, cost = _OPAQUE, payload_cost(len(data))
         if engine == ENGINE_OCR:
-            facts = inspect_image(data, max_pixels=self._limits.max_image_pixels)
+            facts = inspect_image(data, max_pixels=self._limits.max_image_pixels, field=field)
             media_type, cost = facts.media_type, image_cost(facts.width, facts.height)
         elif engine == _ENGINE_PDF:
             # Readers take a PDF that begins anywhere in its first kilobyte.

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
+from detectsched.api.image_urls import ImageUrls
 from detectsched.api.intake import Submission
 from detectsched.api.metrics import Metrics
 from detectsched.api.overload import Overload
@@ -63,13 +64,21 @@ class AcceptPath:
     """Accepts submissions of all tenants."""
 
     def __init__(
-        self, queue: Queue, ledger: Ledger, blobs: BlobStore, overload: Overload, settings: Settings, metrics: Metrics
+        self,
+        queue: Queue,
+        ledger: Ledger,
+        blobs: BlobStore,
+        overload: Overload,
+        settings: Settings,
+        metrics: Metrics,
+        image_urls: ImageUrls,
     ) -> None:
         self._queue = queue
         self._ledger = ledger
         self._blobs = blobs
         self._overload = overload
         self._metrics = metrics
+        self._image_urls = image_urls
         self._ttl_seconds = settings.scheduler.task_ttl_seconds
         self._device_in_flight = settings.scheduler.device_in_flight
         most = settings.api.group_commit_max
@@ -98,6 +107,7 @@ class AcceptPath:
         await _each(attempts, self._recognise)
         await _each(_unknown(attempts), self._check_lists)
         await _each(_unknown(attempts), self._check_overload)
+        await _each(_unknown(attempts), self._fetch_image)
         await _each(_unknown(attempts), self._keep_payload)
         await _each(_unknown(attempts), self._commit)
         await _each(_waiting(attempts), self._enqueue)
@@ -134,6 +144,10 @@ class AcceptPath:
         wanted = attempt.submission
         whose = f"object {wanted.object!r}" if wanted.mac is None else f"device {wanted.mac}"
         await self._overload.check(subject_of(wanted.queue), whose)
+
+    async def _fetch_image(self, attempt: _Attempt) -> None:
+        """Fetch an image that was given by its URL: after everything that refuses it for less."""
+        attempt.submission = await self._image_urls.fetched(attempt.submission)
 
     async def _keep_payload(self, attempt: _Attempt) -> None:
         """Keep a payload before its row is there: a runner must find it."""

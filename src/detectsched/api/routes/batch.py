@@ -81,7 +81,10 @@ def _read(line: bytes, intake: Intake, tenant: str) -> Submission | RequestRefus
     try:
         document = parse_json(line, BatchLine, what="the line").root
         if isinstance(document, ImageLine):
-            return intake.base64_image(tenant, document, document.idempotency_key)
+            if document.image_url is not None:
+                # A batch of them would keep its request open for as long as the slowest servers like.
+                raise InvalidRequest("send images by URL one at a time, to /api/ocr/image", field="image_url")
+            return intake.json_image(tenant, document, document.idempotency_key)
         return intake.text(tenant, document, document.idempotency_key)
     except RequestRefused as refusal:
         return refusal

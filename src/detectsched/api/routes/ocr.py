@@ -76,7 +76,7 @@ async def _image_of(request: Request, context: ApiContext, tenant: str, key: str
         case "application/json" | "application/jose":
             body = await read_json_body(request, context.opener, context.settings, tenant, key)
             return await asyncio.to_thread(
-                lambda: intake.base64_image(tenant, parse_json(body.data, SubmitImage), body.idempotency_key)
+                lambda: intake.json_image(tenant, parse_json(body.data, SubmitImage), body.idempotency_key)
             )
         case _:
             raise UnsupportedMedia(
