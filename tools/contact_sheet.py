@@ -18,6 +18,7 @@ from detectsched.matching.matcher import Matcher
 from detectsched.ocr.decode import decode
 from detectsched.ocr.engine import Engine, build_engine
 from detectsched.settings import OcrSettings
+from detectsched.wordlist import ListContent
 
 TARGET: Final = Path(__file__).resolve().parents[1] / "docs" / "images" / "demo.webp"
 MOST_BYTES: Final = 200_000
@@ -35,7 +36,7 @@ FRAME: Final = (232, 38, 76)
 def main() -> None:
     """Read, find, draw and write; exit with a message where the demo's planted words are not what was found."""
     engine = build_engine(OcrSettings(), ocr_slots=1)
-    matcher = Matcher({ListVersion("demo", 1): DEMO_WORDS})
+    matcher = Matcher({ListVersion("demo", 1): ListContent(DEMO_WORDS)})
     exhibits = images()
     tiles = [_tile(exhibit, _boxes(exhibit, engine, matcher)) for exhibit in exhibits]
     _sheet(tiles).save(TARGET, quality=80, method=6)
@@ -49,7 +50,7 @@ def _boxes(exhibit: Exhibit, engine: Engine, matcher: Matcher) -> list[Box]:
     image = decode(exhibit.data, max_pixels=40_000_000)
     height, width = image.shape[:2]
     read = EngineResult(engine.name, engine.version, engine.read(image), width, height, 0.0)
-    hits = matcher.match(read.joined())
+    hits = matcher.match(read.joined()).hits
     if sorted(hit.word for hit in hits) != sorted(exhibit.planted):
         raise SystemExit(f"{exhibit.name}: planted {exhibit.planted}, found {[hit.word for hit in hits]}")
     return [hit.box for hit in hits if hit.box is not None]

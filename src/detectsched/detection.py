@@ -86,17 +86,12 @@ class ListVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One entry of a word list."""
-
-    text: str
-    category: str = "default"
-    level: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Hit:
-    """A word found: ``text[start:end]`` (original code points) is what stands there, ``word`` what was sought."""
+    """Something found: ``text[start:end]`` (original code points) is what stands there.
+
+    ``word`` is the word that was sought, as the list has it, or the title of the rule that found it; ``rule`` is then
+    the rule's kind. ``replacement`` is what a masked text shows in its place; None: asterisks.
+    """
 
     word: str
     category: str
@@ -106,11 +101,18 @@ class Hit:
     matched: str
     list: ListVersion
     box: Box | None = None
+    rule: str | None = None
+    tags: tuple[str, ...] = ()
+    replacement: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """The judgement on one task: the hits, and which versions of which lists judged."""
+    """The judgement on one task: the hits, and which versions of which lists judged.
+
+    ``cut`` says that there were more hits than are kept; the gravest are.
+    """
 
     hits: tuple[Hit, ...] = ()
     lists: tuple[ListVersion, ...] = field(default=())
+    cut: bool = False

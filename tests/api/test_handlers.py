@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from detectsched.db.word_lists import publish
-from detectsched.detection import Word
+from detectsched.wordlist import Word
 from tests.api.rig import MAC, Rig, png, problem
 
 _INVALID = (422, "invalid_request")

@@ -12,8 +12,8 @@ from uuid import UUID
 import httpx
 
 from detectsched.db.word_lists import publish
-from detectsched.detection import Word
 from detectsched.task import TaskState
+from detectsched.wordlist import Word
 from tests.api.rig import MAC, Rig, png, problem
 from tests.support.waiting import wait_until
 

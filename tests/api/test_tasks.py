@@ -12,9 +12,10 @@ import pytest
 from detectsched.attempt import EngineRead
 from detectsched.db.results import save_reads
 from detectsched.db.word_lists import publish
-from detectsched.detection import Box, Detection, EngineResult, Hit, Line, ListVersion, Word
+from detectsched.detection import Box, Detection, EngineResult, Hit, Line, ListVersion
 from detectsched.queueing.queue import Renewed
 from detectsched.task import TaskError, TaskState
+from detectsched.wordlist import Word
 from tests.api.rig import MAC, Rig, png, problem
 from tests.api.test_submit import text
 from tests.support.actors import mac_number

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from detectsched.db.word_lists import load
-from detectsched.detection import ListVersion, Word
+from detectsched.detection import ListVersion
+from detectsched.wordlist import Word
 from tests.api.rig import Rig, problem
 
 
@@ -31,7 +32,7 @@ async def test_each_publication_is_a_new_version(rig: Rig, client: httpx.AsyncCl
     whole = (await client.get("/api/word-lists/mine")).json()
     assert whole["words"] == [{"text": "c", "category": "drugs", "level": 3}]
     assert [item["version"] for item in (await client.get("/api/word-lists")).json()["items"]] == [2]
-    assert await load(rig.ledger, "acme", ListVersion("mine", 1)) == [Word("a"), Word("b")]
+    assert (await load(rig.ledger, "acme", ListVersion("mine", 1))).words == (Word("a"), Word("b"))
 
 
 async def test_a_word_counts_once_in_its_first_place(rig: Rig, client: httpx.AsyncClient) -> None:
@@ -40,7 +41,8 @@ async def test_a_word_counts_once_in_its_first_place(rig: Rig, client: httpx.Asy
     body["words"][0]["level"] = 2
     answer = await client.put("/api/word-lists/mine", json=body)
     assert answer.json()["word_count"] == 3
-    assert await load(rig.ledger, "acme", ListVersion("mine", 1)) == [Word("b", level=2), Word("a"), Word("c")]
+    content = await load(rig.ledger, "acme", ListVersion("mine", 1))
+    assert content.words == (Word("b", level=2), Word("a"), Word("c"))
 
 
 async def test_a_hundred_thousand_words_are_a_list(rig: Rig, client: httpx.AsyncClient) -> None:

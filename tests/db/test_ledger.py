@@ -12,8 +12,9 @@ from detectsched.db.results import end, save_reads
 from detectsched.db.starts import start
 from detectsched.db.transitions import cancel, expire_due, recover
 from detectsched.db.word_lists import load, publish
-from detectsched.detection import Box, Detection, EngineResult, Hit, Line, ListVersion, Word
+from detectsched.detection import Box, Detection, EngineResult, Hit, Line, ListVersion
 from detectsched.task import DEFAULT_TENANT, Delivery, TaskError, TaskState, new_task_id
+from detectsched.wordlist import Word
 from tests.support.actors import new_text
 
 RESULT = EngineResult("fake", "1", (Line("two words", Box(1, 2, 3, 4), 0.9),), 100, 50, 0.1)
@@ -72,7 +73,7 @@ async def test_a_result_is_stored_whole(ledger: Ledger) -> None:
     started = await begin(ledger)
     version = ListVersion("words", 1)
     assert started.lists == (version,)
-    assert await load(ledger, DEFAULT_TENANT, version) == [Word("two", "c", 2)]
+    assert (await load(ledger, DEFAULT_TENANT, version)).words == (Word("two", "c", 2),)
     task_id = started.delivery.task_id
     assert await save_reads(ledger, [EngineRead(task_id, DEFAULT_TENANT, started.fence, RESULT)]) == [True]
     hit = Hit("two", "c", 2, 0, 3, "two", version, Box(1, 2, 3, 4))

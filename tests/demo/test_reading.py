@@ -12,6 +12,7 @@ from PIL import Image
 from detectsched.demo.corpus import DEMO_WORDS, Exhibit, images
 from detectsched.detection import Box, EngineResult, Line, ListVersion
 from detectsched.matching.matcher import Matcher
+from detectsched.wordlist import ListContent
 
 pytestmark = pytest.mark.ocr
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.ocr
 def test_planted_words_are_read_and_none_is_invented(name: str) -> None:
     """One of them is cut by the wrapped line of a bubble, one is full-width, one spans two lines in English."""
     exhibit = next(exhibit for exhibit in images() if exhibit.name == name)
-    hits = Matcher({ListVersion("demo", 1): DEMO_WORDS}).match(read(exhibit).joined())
+    hits = Matcher({ListVersion("demo", 1): ListContent(DEMO_WORDS)}).match(read(exhibit).joined()).hits
     assert sorted(hit.word for hit in hits) == sorted(exhibit.planted)
     assert all(hit.box is not None for hit in hits)
 

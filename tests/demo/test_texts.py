@@ -10,13 +10,14 @@ from detectsched.demo.corpus import DEMO_WORDS, images, texts
 from detectsched.demo.phrases import FILLERS, NEAR_MISSES, PLAIN, PLANTED
 from detectsched.detection import ListVersion, Text
 from detectsched.matching.matcher import Matcher
+from detectsched.wordlist import ListContent
 
-JUDGES = Matcher({ListVersion("demo", 1): DEMO_WORDS})
+JUDGES = Matcher({ListVersion("demo", 1): ListContent(DEMO_WORDS)})
 
 
 def found(text: str) -> tuple[str, ...]:
     """Return the words found, in reading order."""
-    return tuple(hit.word for hit in JUDGES.match(Text(text)))
+    return tuple(hit.word for hit in JUDGES.match(Text(text)).hits)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -73,9 +73,3 @@ def test_a_character_that_expands_stands_whole_for_each_part() -> None:
 def test_many_texts_at_once_fold_as_each_by_itself(texts: list[str]) -> None:
     """The batch is a matter of speed only."""
     assert normalise_all(texts) == [normalise(text).content for text in texts]
-
-
-def test_characters_can_be_left_out() -> None:
-    """What is left keeps its place in the original."""
-    shorter = normalise("身\n份㎏").without([1, 3])
-    assert (shorter.content, shorter.starts.tolist(), shorter.ends.tolist()) == ("身份g", [0, 2, 3], [1, 3, 4])

@@ -9,9 +9,9 @@ import pytest
 
 from detectsched.db.word_lists import publish
 from detectsched.demo.corpus import DEMO_WORDS, images
-from detectsched.detection import Word
 from detectsched.settings import Settings
 from detectsched.task import DEFAULT_TENANT, TaskState
+from detectsched.wordlist import Word
 from tests.story.test_life_of_an_image import submit
 from tests.support.actors import new_text
 from tests.support.processes import daemon

@@ -9,9 +9,9 @@ import pytest
 from detectsched.db.accept import accept
 from detectsched.db.transitions import cancel
 from detectsched.db.word_lists import publish
-from detectsched.detection import Word
 from detectsched.settings import Settings
 from detectsched.task import DEFAULT_TENANT, TaskState
+from detectsched.wordlist import Word
 from tests.support.actors import new_text
 from tests.support.system import System, dispatching, runner
 from tests.support.waiting import wait_until

@@ -9,9 +9,9 @@ import pytest
 
 from detectsched.db.accept import NewTask
 from detectsched.db.word_lists import publish
-from detectsched.detection import Word
 from detectsched.settings import Settings
 from detectsched.task import DEFAULT_TENANT, QueueId, TaskKind, TaskState, new_task_id
+from detectsched.wordlist import Word
 from tests.engines.test_pdf import written
 from tests.support.system import System, dispatching, runner
 

@@ -12,9 +12,12 @@ from sqlmodel import col, select
 
 from detectsched.db.connection import Ledger
 from detectsched.db.models import WordList, WordListVersion
-from detectsched.detection import ListVersion, Word
+from detectsched.detection import ListVersion
 from detectsched.errors import InvalidRequest, NotFound
+from detectsched.wordlist import ListContent, Word
 
+_PAGE: Final = 5000
+"""Rows that are encoded or decoded at once, between two looks at the event loop."""
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -65,28 +68,37 @@ async def publish(
             len(words),
             by,
         )
-        await connection.copy_records_to_table(
-            "word",
-            records=[
-                (tenant, list_id, version, place, word.text, word.category, word.level)
-                for place, word in enumerate(words)
-            ],
-            columns=["tenant", "list_id", "version", "position", "text", "category", "level"],
-        )
+        for first in range(0, len(words), _PAGE):
+            await connection.copy_records_to_table(
+                "word",
+                records=[
+                    (tenant, list_id, version, place, word.text, word.category, word.level)
+                    for place, word in enumerate(words[first : first + _PAGE], first)
+                ],
+                columns=["tenant", "list_id", "version", "position", "text", "category", "level"],
+            )
     return ListVersion(list_id, version)
 
 
-async def load(ledger: Ledger, tenant: str, version: ListVersion) -> list[Word]:
-    """Return the words of one version, in their order."""
-    async with ledger.connection() as connection:
-        rows = await connection.fetch(
-            "SELECT text, category, level FROM word WHERE tenant = $1 AND list_id = $2 AND version = $3 "
-            "ORDER BY position",
-            tenant,
-            version.list_id,
-            version.version,
-        )
-    return [Word(row["text"], row["category"], row["level"]) for row in rows]
+async def load(ledger: Ledger, tenant: str, version: ListVersion) -> ListContent:
+    """Return one version; one that does not exist is empty."""
+    words: list[Word] = []
+    # Page by page: a hundred thousand rows at once would hold up the event loop.
+    while len(words) % _PAGE == 0:
+        async with ledger.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT text, category, level FROM word "
+                "WHERE tenant = $1 AND list_id = $2 AND version = $3 AND position >= $4 ORDER BY position LIMIT $5",
+                tenant,
+                version.list_id,
+                version.version,
+                len(words),
+                _PAGE,
+            )
+        if not rows:
+            break
+        words += [Word(row["text"], row["category"], row["level"]) for row in rows]
+    return ListContent(tuple(words))
 
 
 async def summaries(ledger: Ledger, tenant: str) -> list[ListSummary]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from detectsched.demo.images import SCREENS
 from detectsched.demo.phrases import FILLERS, NEAR_MISSES, PLAIN, PLANTED
-from detectsched.detection import Word
+from detectsched.wordlist import Word
 
 DEMO_WORDS: Final = (
     Word("刷单返利", "fraud", 3),

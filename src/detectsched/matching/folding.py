@@ -2,8 +2,11 @@
 
 A text and the words sought in it go through the same table, so that spellings that mean the same meet:
 
-- compatibility forms and width (NFKC): ``ＶＸ`` → ``vx``, ``ｶ`` → ``カ``, ``①`` → ``1``, ``㎏`` → ``kg``;
+- compatibility forms and width (NFKC): ``ＶＸ`` → ``vx``, ``ｶ`` → ``カ``, ``㎏`` → ``kg``;
+- what is enclosed, or numbered by a full stop, is taken out: ``①⑴⒈❶`` → ``1``, ``㈤`` → ``五``, ``Ⓕ🄕🅕🅵`` → ``f``;
+- decimal digits of all scripts: ``٣`` → ``3``;
 - case: full case folding, ``ß`` → ``ss``;
+- traditional Chinese characters become simplified ones, one by one: ``證`` → ``证``;
 - what cannot be seen is removed: zero-width characters, joiners, direction marks, the byte order mark, variation
   selectors, soft hyphens (Cf and the rest of Default_Ignorable_Code_Point), control characters;
 - marks that can be put on any letter are removed, composed or not: ``é`` and ``e`` + U+0301 → ``e``. Marks that
@@ -12,23 +15,26 @@ A text and the words sought in it go through the same table, so that spellings t
 - every kind of space, tabs and line breaks included, becomes U+0020;
 - lone surrogates, which cannot be stored or encoded, become U+FFFD.
 
-More foldings of single characters (traditional → simplified script, digit styles, homoglyphs) belong in
-``fold_character``: nothing else changes with them.
+`Folding` adds what a list may want and another may not: look-alikes, Chinese numerals, what OCR confuses.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from detectsched.matching.variants import confusions, look_alikes, numerals, simplified
+
 CODE_POINTS: Final = 0x110000
 
-# Where there is something to fold. Elsewhere are Han, unassigned and private code points, which are most of Unicode.
+# Where there is something to fold beside traditional characters. Elsewhere are Han, unassigned and private code points,
+# which are most of Unicode.
 # (A test visits every code point to see that this is so in the running Unicode version.)
 _VISITED: Final = (
     range(0x3400),
@@ -50,7 +56,25 @@ _IGNORABLE: Final = (
     (0xFFF0, 0xFFF9),  # reserved
     (0xE0000, 0xE1000),  # tags, variation selectors supplement
 )
+# Letters in black circles and squares, for which Unicode gives no decomposition.
+_BLACK_LETTERS: Final = (0x1F150, 0x1F170)
 _INVISIBLE: Final = frozenset(chr(code) for low, high in _GENERIC_MARKS + _IGNORABLE for code in range(low, high))
+
+
+class Folding(NamedTuple):
+    """What is folded beside what always is; see `wordlist.ListOptions`."""
+
+    homoglyphs: bool = False
+    numerals: bool = False
+    confusions: bool = False
+
+    def steps(self) -> list[Mapping[str, str]]:
+        """Return the tables from folded characters to others, in the order in which they apply."""
+        wanted = ((self.homoglyphs, look_alikes), (self.numerals, numerals), (self.confusions, confusions))
+        return [table() for asked, table in wanted if asked]
+
+
+PLAIN: Final = Folding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +92,29 @@ class FoldTable:
     joins: npt.NDArray[np.bool_]
 
 
-def fold_character(character: str) -> str:
+def fold_character(character: str, folding: Folding = PLAIN) -> str:
     """Return what one character is folded to by itself; empty if it is removed.
 
     What takes more than one character to see (a kana followed by its voicing mark) is left to ``normalise``.
     """
-    folded = _visible(unicodedata.normalize("NFKD", character)).casefold()
-    return unicodedata.normalize("NFC", _visible(unicodedata.normalize("NFKD", folded)))
+    opened = _opened(unicodedata.normalize("NFKD", character), character)
+    folded = _visible(opened).casefold()
+    whole = unicodedata.normalize("NFC", _visible(unicodedata.normalize("NFKD", folded)))
+    for table in (simplified(), *folding.steps()):
+        whole = "".join(table.get(one, one) for one in whole)
+    return whole
 
 
 @cache
-def fold_table() -> FoldTable:
-    """Return the table, built at the first call (about 0.1 s; 6.6 MB) so that importing costs nothing."""
+def fold_table(folding: Folding = PLAIN) -> FoldTable:
+    """Return the table, made at the first call (0.2 s, 6.6 MB; 4.4 MB for each other folding), not when importing."""
+    if folding != PLAIN:
+        return _stepped(fold_table(), folding.steps())
     length = np.ones(CODE_POINTS, np.uint8)
     code = np.arange(CODE_POINTS, dtype=np.uint32)
     expansions: list[int] = []
     joiners: set[str] = set()
-    for point in (point for visited in _VISITED for point in visited):
+    for point in (point for visited in (*_VISITED, map(ord, simplified())) for point in visited):
         character = chr(point)
         if _folds_to_itself(character):
             continue
@@ -101,13 +131,48 @@ def fold_table() -> FoldTable:
     return FoldTable(length, code, np.array(expansions, np.uint32), joins)
 
 
+def _stepped(table: FoldTable, steps: list[Mapping[str, str]]) -> FoldTable:
+    """Return a table whose results went through further steps, each from one character to one."""
+    further = np.arange(CODE_POINTS, dtype=np.uint32)
+    for step in steps:
+        one_step = np.arange(CODE_POINTS, dtype=np.uint32)
+        one_step[[ord(one) for one in step]] = [ord(other) for other in step.values()]
+        further = one_step[further]
+    code = np.where(table.length == 1, further[table.code], table.code)
+    return FoldTable(table.length, code, further[table.expansions], table.joins)
+
+
 def _folds_to_itself(character: str) -> bool:
     """Tell the many that need no folding cheaply."""
     return (
         unicodedata.normalize("NFKD", character) == character
         and character.casefold() == character
         and _seen(character) == character
+        and character not in simplified()
+        and _opened(character, character) == character
     )
+
+
+def _opened(decomposed: str, character: str) -> str:
+    """Return a decomposed character without what encloses it, and digits as those of ASCII."""
+    category = unicodedata.category(character)
+    if category in ("No", "So") and len(decomposed) > 1:
+        # ⑴ decomposes to "(1)", ⒈ to "1.", 🄁 to "0,".
+        decomposed = decomposed.removeprefix("(").rstrip(").,")
+    code = ord(character)
+    if len(decomposed) == 1 and (value := unicodedata.digit(decomposed, None)) is not None:
+        return str(value)
+    if category == "No" and _is_dingbat(code):
+        return f"{unicodedata.numeric(character):.0f}"
+    for first in _BLACK_LETTERS:
+        if first <= code < first + 26:
+            return chr(ord("a") + code - first)
+    return decomposed
+
+
+def _is_dingbat(code: int) -> bool:
+    """Tell numbers in circles, which have a value but no decomposition: ⓫, ❿, ➉."""
+    return 0x2460 <= code < 0x2500 or 0x2776 <= code < 0x2794
 
 
 def _visible(text: str) -> str:

@@ -2,108 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
 
-import ahocorasick
+from detectsched.detection import Detection, Hit, ListVersion, Text
+from detectsched.matching.patterns import Group, compile_lists
+from detectsched.matching.relaxed import Relaxed
+from detectsched.matching.rules.compiled import CompiledRule
+from detectsched.matching.scripts import inside_word
+from detectsched.matching.spans import Spans
+from detectsched.matching.views import Views
+from detectsched.wordlist import AllowRule, ListContent, Rule, Word
 
-from detectsched.detection import Hit, ListVersion, Text, Word
-from detectsched.errors import InvalidRequest
-from detectsched.matching.normalise import normalise_all
-from detectsched.matching.readings import readings
-from detectsched.matching.scripts import Kind, kind, one_word
+MAX_HITS: Final = 1000
+"""Hits that are kept of one text, unless told otherwise."""
+_MOST_FOUND: Final = 50
+"""Finds, for each hit that is kept, after which a text is not searched further."""
+_MOST_LOOKED_AT: Final = 20
+"""Candidates, for each find, of which most are none because a boundary or a gap is wrong."""
+
+_Place = tuple[int, int, int]
+"""Start and end in a folded text, and the number of the word that stands there."""
 
 
-class _Pattern(NamedTuple):
-    """One folded word as the automaton holds it; ``entries`` are the words, of whatever list, that fold to it."""
+class Found(NamedTuple):
+    """A place, in the original, and which entry of which list stands there; words come before rules."""
 
-    length: int
-    bounded_left: bool
-    bounded_right: bool
-    entries: tuple[int, ...]
+    start: int
+    end: int
+    list_number: int
+    entry: int
+    is_rule: bool = False
 
 
 class Matcher:
     """The compiled form of some published word lists; it never changes, so threads may share it.
 
-    Building is linear in the words (100,000: about a second, 0.3 s of it with the GIL held): an event loop builds in a
-    thread and swaps. Text and words are folded alike (``folding``). A word whose edge is a letter or digit of a
-    script written with spaces is found only where a word begins or ends (``scripts``); other words are found anywhere.
+    Text and words are folded alike (``folding``). The text is read twice: as it stands, and past its noise
+    (``relaxed``); a word found in the first is not told once more from the second. Compiling is linear in the words: a
+    hundred thousand take about a second, most of it with the GIL held, which is why `compiling` does it in a process
+    of its own.
     """
 
-    __slots__ = ("_automaton", "_entries", "lists")
+    __slots__ = ("_allowed", "_contents", "_first", "_groups", "_max_hits", "_rules", "_words", "lists")
 
     lists: tuple[ListVersion, ...]
     """The versions that judge, for ``Detection.lists``."""
 
-    def __init__(self, lists: Mapping[ListVersion, Sequence[Word]]) -> None:
-        """Compile ``lists``; of words spelt the same in one list, the first counts.
+    def __init__(
+        self,
+        lists: Mapping[ListVersion, ListContent],
+        groups: tuple[Group, ...] | None = None,
+        *,
+        max_hits: int = MAX_HITS,
+    ) -> None:
+        """Take ``lists`` with the groups that `compile_lists` made of them; without, they are compiled here.
 
         Raises:
-            InvalidRequest: a word is empty, or holds nothing but spaces and invisible characters.
+            InvalidRequest: a word holds nothing that can be seen, or a rule is wrong.
 
         """
         self.lists = tuple(lists)
-        self._entries = tuple((version, word) for version, words in lists.items() for word in _distinct(words))
-        self._automaton = _automaton(self._entries)
+        self._contents = tuple(lists.values())
+        self._words: list[Word] = [word for content in self._contents for word in content.words]
+        self._first = [0, *accumulate(len(content.words) for content in self._contents)]
+        self._groups = compile_lists(self._contents) if groups is None else groups
+        self._rules = [[CompiledRule(rule) for rule in content.options.rules] for content in self._contents]
+        self._allowed = [any(word.allow for word in content.words) for content in self._contents]
+        self._max_hits = max_hits
 
-    def match(self, text: Text) -> tuple[Hit, ...]:
+    @property
+    def word_count(self) -> int:
+        """How many words it holds."""
+        return len(self._words)
+
+    def match(self, text: Text) -> Detection:
         """Return every hit, overlapping ones included, ordered by place, then by list and word as they were given.
 
         One word of one list is reported once per place. The box of a hit is that of the line, or lines, it stands in.
-        """
-        if self._automaton is None:
-            return ()
-        found: set[tuple[int, int, int]] = set()
-        for reading in readings(text):
-            content = reading.content
-            # Not iter_long: it misses matches (pyahocorasick issue 189).
-            for last, pattern in self._automaton.iter(content):
-                start, end = last + 1 - pattern.length, last + 1
-                if pattern.bounded_left and start > 0 and one_word(content[start - 1], content[start]):
-                    continue
-                if pattern.bounded_right and end < len(content) and one_word(content[last], content[end]):
-                    continue
-                found.update((*reading.span(start, end), entry) for entry in pattern.entries)
-        return tuple(self._hit(text, *place) for place in sorted(found))
 
-    def _hit(self, text: Text, start: int, end: int, entry: int) -> Hit:
-        version, word = self._entries[entry]
+        Raises:
+            TaskFailed: a regular expression could not be run; the text is not passed as clean.
+
+        """
+        search = _Search(Views(text), self._max_hits)
+        for group in self._groups:
+            search.words(group, self._first)
+        for number, rules in enumerate(self._rules):
+            search.rules(number, rules)
+        found = self._without_allowed(search.found)
+        cut = search.cut or len(found) > self._max_hits
+        if cut:
+            # The gravest are kept, so that the level of the whole is right.
+            found = sorted(found, key=lambda one: (-self._entry(one).level, one))[: self._max_hits]
+        return Detection(tuple(self._hit(text, one) for one in sorted(found, key=_place)), self.lists, cut)
+
+    def _without_allowed(self, found: Sequence[Found]) -> list[Found]:
+        """Return what is no allowed word, and not taken away by one of its list."""
+        kept: list[Found] = []
+        for number, content in enumerate(self._contents):
+            of_list = [one for one in found if one.list_number == number]
+            if self._allowed[number]:
+                allowed = Spans((one.start, one.end) for one in of_list if self._is_allowed(one))
+                takes = allowed.hold if content.options.allow is AllowRule.INSIDE else allowed.touch
+                of_list = [one for one in of_list if not self._is_allowed(one) and not takes(one.start, one.end)]
+            kept += of_list
+        return kept
+
+    def _is_allowed(self, one: Found) -> bool:
+        return not one.is_rule and self._words[one.entry].allow
+
+    def _entry(self, one: Found) -> Word | Rule:
+        return self._rules[one.list_number][one.entry].rule if one.is_rule else self._words[one.entry]
+
+    def _hit(self, text: Text, one: Found) -> Hit:
+        entry = self._entry(one)
         return Hit(
-            word=word.text,
-            category=word.category,
-            level=word.level,
-            start=start,
-            end=end,
-            matched=text.content[start:end],
-            list=version,
-            box=text.box_of(start, end),
+            word=entry.title if isinstance(entry, Rule) else entry.text,
+            category=entry.category,
+            level=entry.level,
+            start=one.start,
+            end=one.end,
+            matched=text.content[one.start : one.end],
+            list=self.lists[one.list_number],
+            box=text.box_of(one.start, one.end),
+            rule=entry.kind.value if isinstance(entry, Rule) else None,
+            tags=entry.tags,
+            replacement=None if isinstance(entry, Rule) else entry.replacement,
         )
 
 
-def _distinct(words: Sequence[Word]) -> Iterable[Word]:
-    first: dict[str, Word] = {}
-    for word in words:
-        first.setdefault(word.text, word)
-    return first.values()
+def _place(one: Found) -> tuple[int, int, int, bool, int]:
+    return one.start, one.end, one.list_number, one.is_rule, one.entry
 
 
-def _automaton(entries: Sequence[tuple[ListVersion, Word]]) -> Any:
-    """Return the automaton over the folded words; None without words, for pyahocorasick cannot search with none."""
-    by_content: dict[str, list[int]] = {}
-    folded = normalise_all([word.text for _, word in entries])
-    for index, ((version, word), content) in enumerate(zip(entries, folded, strict=True)):
-        if not content.strip():
-            raise InvalidRequest(
-                f"the word {word.text!r} of list {version.list_id} holds nothing that can be seen", field="text"
-            )
-        by_content.setdefault(content.strip(), []).append(index)
-    if not by_content:
-        return None
-    automaton = ahocorasick.Automaton()
-    for content, indices in by_content.items():
-        bounded_left = kind(content[0]) is Kind.SPACED
-        bounded_right = kind(content[-1]) is Kind.SPACED
-        automaton.add_word(content, _Pattern(len(content), bounded_left, bounded_right, tuple(indices)))
-    automaton.make_automaton()
-    return automaton
+class _Search:
+    """One search of one text, which ends early where there is more to be found than anybody reads."""
+
+    def __init__(self, views: Views, max_hits: int) -> None:
+        self._views = views
+        self._room = max_hits * _MOST_FOUND
+        self._patience = self._room * _MOST_LOOKED_AT
+        self._found: set[Found] = set()
+        self.cut = False
+
+    @property
+    def found(self) -> list[Found]:
+        """What was found, each place once."""
+        return list(self._found)
+
+    def words(self, group: Group, first: Sequence[int]) -> None:
+        """Look for the words of a group; ``first[i]`` is the number of the first word of list i."""
+        strict = self._views.strict(group.folding)
+        places = self._strict(group, strict.content)
+        relaxed = self._views.relaxed(group.folding, group.leniency)
+        if relaxed.telling or group.spaced:
+            places |= self._relaxed(group, relaxed, places)
+        self._found.update(
+            Found(*strict.span(start, end), bisect_right(first, number) - 1, number) for start, end, number in places
+        )
+
+    def rules(self, list_number: int, rules: Sequence[CompiledRule]) -> None:
+        """Look for what the rules of a list find."""
+        for place, rule in enumerate(rules):
+            for start, end in rule.find(self._views):
+                if len(self._found) >= self._room:
+                    self.cut = True
+                    return
+                self._found.add(Found(start, end, list_number, place, is_rule=True))
+
+    def _strict(self, group: Group, content: str) -> set[_Place]:
+        """Return where words stand in the folded text."""
+        places: set[_Place] = set()
+        # Not iter_long: it misses matches (pyahocorasick issue 189).
+        for last, key in group.automaton.iter(content):
+            start, end = last + 1 - group.length(key), last + 1
+            inside: bool | None = None
+            for entry in group.strict(key):
+                if entry.whole:
+                    inside = inside_word(content, start, end) if inside is None else inside
+                if not (entry.whole and inside):
+                    places.add((start, end, entry.number))
+            if self._exhausted(len(places)):
+                break
+        return places
+
+    def _relaxed(self, group: Group, relaxed: Relaxed, strict: set[_Place]) -> set[_Place]:
+        """Return the same of words that the relaxed reading holds where the strict one does not."""
+        told: dict[int, list[tuple[int, int]]] = {}
+        for start, end, number in strict:
+            told.setdefault(number, []).append((start, end))
+        spans: dict[int, Spans] = {}
+        places: set[_Place] = set()
+        for last, key in group.automaton.iter(relaxed.content):
+            for entry, spelling in group.relaxed(key):
+                place = relaxed.place(last, spelling, whole=entry.whole)
+                if place is None:
+                    continue
+                if entry.number in told:
+                    if entry.number not in spans:
+                        spans[entry.number] = Spans(told[entry.number])
+                    if spans[entry.number].touch(*place):
+                        continue
+                places.add((*place, entry.number))
+            if self._exhausted(len(places)):
+                break
+        return places
+
+    def _exhausted(self, more: int) -> bool:
+        self._patience -= 1
+        if self._patience < 0 or len(self._found) + more >= self._room:
+            self.cut = True
+        return self.cut

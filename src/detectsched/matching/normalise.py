@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from detectsched.matching.folding import fold_table
+from detectsched.matching.folding import PLAIN, Folding, fold_table
 
 Offsets = npt.NDArray[np.int64]
 
@@ -33,17 +33,11 @@ class Normalised:
         """Return the offsets in the original of ``content[start:end]``, which is not empty."""
         return int(self.starts[start]), int(self.ends[end - 1])
 
-    def without(self, positions: Sequence[int]) -> Normalised:
-        """Return the same text with the characters at ``positions`` of ``content`` left out."""
-        keep = np.ones(len(self.content), np.bool_)
-        keep[list(positions)] = False
-        return Normalised(_decode(_encode(self.content)[keep]), self.starts[keep], self.ends[keep])
 
-
-def normalise(text: str) -> Normalised:
+def normalise(text: str, folding: Folding = PLAIN) -> Normalised:
     """Fold ``text`` as ``folding`` says; any string is accepted, lone surrogates included."""
-    table = fold_table()
-    original = _encode(text)
+    table = fold_table(folding)
+    original = encode(text)
     lengths = table.length[original]
     if (lengths == 1).all():
         folded = table.code[original]
@@ -54,13 +48,13 @@ def normalise(text: str) -> Normalised:
         first = np.cumsum(lengths, dtype=np.int64) - lengths  # where each original character's folding begins
         many = np.flatnonzero(lengths[starts] > 1)
         folded[many] = table.expansions[folded[many] + (many - first[starts[many]])]
-    normalised = Normalised(_decode(folded), starts, starts + 1)
+    normalised = Normalised(decode(folded), starts, starts + 1)
     return _composed(normalised) if table.joins[folded].any() else normalised
 
 
-def normalise_all(texts: Sequence[str]) -> list[str]:
+def normalise_all(texts: Sequence[str], folding: Folding = PLAIN) -> list[str]:
     """Return the folded content of each text, in one pass: a hundred thousand words take a fraction of a second."""
-    joined = normalise("\n".join(texts))
+    joined = normalise("\n".join(texts), folding)
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.cumsum(sizes + 1) - (sizes + 1)
     lows = np.searchsorted(joined.starts, begins).tolist()
@@ -100,9 +94,11 @@ def _joining_runs() -> re.Pattern[str]:
     return re.compile(f"[^{joiners}][{joiners}]+")
 
 
-def _encode(text: str) -> npt.NDArray[np.uint32]:
+def encode(text: str) -> npt.NDArray[np.uint32]:
+    """Return a text's code points."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _decode(codes: npt.NDArray[np.uint32]) -> str:
+def decode(codes: npt.NDArray[np.uint32]) -> str:
+    """Return the text of code points, none of them a surrogate's."""
     return codes.tobytes().decode("utf-32-le")

@@ -48,3 +48,10 @@ def kind(character: str) -> Kind:
 def one_word(left: str, right: str) -> bool:
     """Tell whether two neighbouring characters belong to one word, so that no word can end between them."""
     return kind(left) is Kind.SPACED and kind(right) is Kind.SPACED
+
+
+def inside_word(content: str, start: int, end: int) -> bool:
+    """Tell whether ``content[start:end]`` begins or ends within a word."""
+    return (start > 0 and one_word(content[start - 1], content[start])) or (
+        end < len(content) and one_word(content[end - 1], content[end])
+    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from detectsched.attempt import Started
 from detectsched.detection import Detection, EngineResult, ListVersion, Text
 from detectsched.errors import EngineFailed, PayloadRejected
 from detectsched.matching.matcher import Matcher
+
+_LONG: Final = 5_000
+"""Characters from which on a text is searched in a thread: that takes milliseconds, which the event loop has not."""
 
 
 class Engines(Protocol):
@@ -82,10 +86,11 @@ class Executor:
         Raises:
             PayloadRejected: the task can never be examined.
             EngineFailed: it could not be examined this time.
+            TaskFailed: a rule of a list could not be run.
         """
         text = await self._text_of(started, keep)
         matcher = await self._matchers.matcher(started.tenant, started.lists)
-        return Detection(matcher.match(text), started.lists)
+        return matcher.match(text) if len(text.content) < _LONG else await asyncio.to_thread(matcher.match, text)
 
     async def _text_of(self, started: Started, keep: Callable[[EngineResult], Awaitable[None]]) -> Text:
         if started.engine is None:

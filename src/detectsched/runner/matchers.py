@@ -9,14 +9,19 @@ from typing import Final
 from detectsched.db.connection import Ledger
 from detectsched.db.word_lists import load
 from detectsched.detection import ListVersion
+from detectsched.matching.apart import compile_apart
 from detectsched.matching.matcher import Matcher
 
 _KEPT: Final = 32
+_KEPT_WORDS: Final = 500_000
+"""About 0.4 kB each."""
+_FEW: Final = 1_000
+"""Words that are compiled on the spot: in some milliseconds, where a process takes half a second to start."""
 _Key = tuple[str, tuple[ListVersion, ...]]
 
 
 class CompiledLists:
-    """Keeps the most recently used matchers; compiling happens in a thread, away from the loop."""
+    """Keeps the most recently used matchers. While one is being compiled, those who need it wait, and nobody else."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -26,16 +31,26 @@ class CompiledLists:
         """Return the matcher of these versions, compiling it once however many ask."""
         key = tenant, lists
         task = self._kept.get(key)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        if task is None or _failed(task):
             task = self._kept[key] = asyncio.create_task(self._compile(tenant, lists))
         self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
         # One asker that is cancelled must not take the compilation from the others.
-        return await asyncio.shield(task)
+        matcher = await asyncio.shield(task)
+        self._drop_oldest()
+        return matcher
+
+    def _drop_oldest(self) -> None:
+        words = sum(task.result().word_count for task in self._kept.values() if task.done() and not _failed(task))
+        while len(self._kept) > 1 and (len(self._kept) > _KEPT or words > _KEPT_WORDS):
+            _, oldest = self._kept.popitem(last=False)
+            words -= oldest.result().word_count if oldest.done() and not _failed(oldest) else 0
 
     async def _compile(self, tenant: str, lists: tuple[ListVersion, ...]) -> Matcher:
-        words = {version: await load(self._ledger, tenant, version) for version in lists}
-        if sum(map(len, words.values())) < 2000:
-            return Matcher(words)
-        return await asyncio.to_thread(Matcher, words)
+        contents = {version: await load(self._ledger, tenant, version) for version in lists}
+        if sum(len(content.words) for content in contents.values()) <= _FEW:
+            return Matcher(contents)
+        return Matcher(contents, await compile_apart(list(contents.values())))
+
+
+def _failed(task: asyncio.Task[Matcher]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -15,8 +15,9 @@ from detectsched.api.openapi import body, problems
 from detectsched.api.problems import FieldError, InvalidFields
 from detectsched.api.schemas import ListedWord, WordListDetail, WordListPage, WordListSummary
 from detectsched.db import word_lists
-from detectsched.detection import ListVersion, Word
+from detectsched.detection import ListVersion
 from detectsched.matching.normalise import normalise_all
+from detectsched.wordlist import Word
 
 router = APIRouter(prefix="/api/word-lists", tags=["word lists"])
 
@@ -61,10 +62,11 @@ async def list_word_lists(context: Context, caller: Reader) -> WordListPage:
 async def get_word_list(list_id: Named, response: Response, context: Context, caller: Reader) -> WordListDetail:
     """Get a word list with the words of its current version."""
     found = await word_lists.summary(context.ledger, caller.tenant, list_id)
-    words = await word_lists.load(context.ledger, caller.tenant, ListVersion(list_id, found.version))
+    content = await word_lists.load(context.ledger, caller.tenant, ListVersion(list_id, found.version))
     response.headers["ETag"] = f'"{found.version}"'
     return WordListDetail(
-        **WordListSummary.model_validate(found).model_dump(), words=[ListedWord.model_validate(word) for word in words]
+        **WordListSummary.model_validate(found).model_dump(),
+        words=[ListedWord.model_validate(word) for word in content.words],
     )
 
 

@@ -1,0 +1,76 @@
+"""Compiling word lists in a process of its own: ``python -m detectsched.matching.apart``.
+
+The automaton is built by a C extension that holds the GIL: 0.3 s for a hundred thousand words, and as much again in
+small steps of Python. In a thread that would stall the event loop; what comes out of the process is taken over in
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from detectsched.errors import InvalidRequest, TaskFailed
+from detectsched.matching.patterns import Group, compile_lists
+from detectsched.wordlist import ListContent
+
+_REFUSED: Final = 2
+"""Exit status: the lists are wrong; standard output says why."""
+
+
+async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
+    """Return what `compile_lists` returns, without holding up the event loop.
+
+    Raises:
+        InvalidRequest: as `compile_lists`.
+        TaskFailed: the process died.
+
+    """
+    data = await asyncio.to_thread(msgspec.msgpack.encode, contents)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        __name__,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        # It needs no credentials.
+        env={name: value for name, value in os.environ.items() if not name.startswith("DETECTSCHED_")},
+        # Ctrl-C does not reach it: whoever waits for it decides.
+        start_new_session=True,
+    )
+    try:
+        answer, _ = await process.communicate(data)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode == _REFUSED:
+        raise InvalidRequest(answer.decode(), field="text")
+    if process.returncode:
+        raise TaskFailed("lists_not_compiled", f"compiling the word lists ended with status {process.returncode}")
+    groups: tuple[Group, ...] = await asyncio.to_thread(pickle.loads, answer)  # our own process wrote it
+    return groups
+
+
+def main() -> int:
+    """Compile the lists on standard input; return the exit status."""
+    contents = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[ListContent])
+    try:
+        groups = compile_lists(contents)
+    except InvalidRequest as error:
+        sys.stdout.buffer.write(error.detail.encode(errors="backslashreplace"))
+        return _REFUSED
+    sys.stdout.buffer.write(pickle.dumps(groups, pickle.HIGHEST_PROTOCOL))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
