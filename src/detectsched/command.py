@@ -10,7 +10,6 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from detectsched.detection import Detection, Hit
-from detectsched.task import TERMINAL_STATES
 
 _NAMESPACE: Final = UUID("5d1f63c4-6f4b-5c0e-9a55-0d0c2a7b8e11")
 """Of command ids; never changed, or a command written again would have another id."""
@@ -39,11 +38,12 @@ class CommandState(StrEnum):
     """The device has."""
 
 
-COMMAND_EVENTS: Final = tuple(f"command.{kind.value}" for kind in CommandKind)
-"""What webhooks subscribe to."""
+class WebhookEvent(StrEnum):
+    """What webhooks subscribe to; callbacks of tasks are told ``task.<state>``."""
 
-TASK_EVENTS: Final = tuple(f"task.{state.value}" for state in sorted(TERMINAL_STATES))
-"""What a task's callback is told."""
+    NOTIFY = "command.notify"
+    LOCK_SCREEN = "command.lock_screen"
+    CUSTOM = "command.custom"
 
 
 @dataclass(frozen=True, slots=True)

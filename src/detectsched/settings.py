@@ -154,6 +154,8 @@ class ApiSettings(Group):
     """Most lines in an NDJSON batch."""
     max_wait_seconds: float = Field(60.0, ge=0, le=600)
     """Longest long-poll (wait=)."""
+    max_command_waiters: int = Field(10_000, ge=1)
+    """Most long-polls of devices and objects for their commands in one process; beyond: 503."""
     key_cache_seconds: float = Field(10.0, ge=0, le=300)
     """How long a looked-up API key is believed; a revoked key works no longer than this."""
     grace_seconds: float = Field(10.0, ge=0, le=600)

@@ -46,3 +46,9 @@ def configure_logging(settings: LogSettings, component: str) -> None:
 def get_logger(name: str) -> Any:
     """Return a structured logger: ``log.info("event", key=value)``."""
     return structlog.get_logger(name)
+
+
+def current_request_id() -> str | None:
+    """Return the id of the request that is being answered, as it stands in every line of its log."""
+    request_id = structlog.contextvars.get_contextvars().get("request_id")
+    return None if request_id is None else str(request_id)

@@ -61,7 +61,7 @@ async def submit(client: httpx.AsyncClient) -> str:
 
 def waiting(server: ApiServer, task_id: str) -> int:
     """Return how many long-polls wait for a task."""
-    return len(server.context.waiters._by_task.get(UUID(task_id), ()))
+    return len(server.context.waiters._by_key.get(UUID(task_id), ()))
 
 
 async def polling(server: ApiServer, client: httpx.AsyncClient, task_id: str) -> asyncio.Task[httpx.Response]:

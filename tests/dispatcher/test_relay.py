@@ -285,7 +285,7 @@ async def test_a_claim_that_was_taken_over_marks_nothing(outbox: Outbox) -> None
 
     async def claimed(lease: float) -> Mark:
         [message] = await claim(outbox.ledger, sending={}, per_channel=4, limit=9, lease_seconds=lease)
-        return Mark(message.id, message.attempt, DeliveryState.DELIVERED, status=200)
+        return Mark(message.id, message.until, DeliveryState.DELIVERED, status=200)
 
     late, current = await claimed(0), await claimed(60)
     assert await claim(outbox.ledger, sending={}, per_channel=4, limit=9, lease_seconds=60) == []

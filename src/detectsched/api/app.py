@@ -16,6 +16,7 @@ from detectsched.api.edge import HANDLED, Edge
 from detectsched.api.limits import BodyLimit
 from detectsched.api.routes import (
     batch,
+    commands,
     dead_letters,
     devices,
     encryption_keys,
@@ -28,6 +29,7 @@ from detectsched.api.routes import (
     runners,
     tasks,
     tenant,
+    webhooks,
     word_lists,
 )
 
@@ -57,7 +59,7 @@ def create_app(context: ApiContext) -> FastAPI:
     )
     app.state.context = context
     methods: defaultdict[str, set[str]] = defaultdict(set)
-    # A batch's path would be taken for a task's id.
+    # A batch's path would be taken for a task's id, and that of an object's commands for an object's name.
     for module in (
         ocr,
         handlers,
@@ -65,6 +67,8 @@ def create_app(context: ApiContext) -> FastAPI:
         tasks,
         explain,
         word_lists,
+        commands,
+        webhooks,
         devices,
         objects,
         tenant,

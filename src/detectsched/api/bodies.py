@@ -57,6 +57,8 @@ class Scheduling(RequestModel):
     """The task expires if it is not started within this time, counted from `not_before`."""
     not_before: Moment | None = None
     """The task is not started before this time, at most 30 days ahead; one that has passed means now."""
+    callback_url: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+    """Is told of the task's end by a signed POST."""
 
 
 class Submit(Scheduling):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import Depends, Request
 
@@ -17,12 +18,16 @@ from detectsched.api.intake import Intake
 from detectsched.api.metrics import Metrics
 from detectsched.api.overload import Overload
 from detectsched.api.submission import AcceptPath
-from detectsched.api.waiters import EndListener, EndLook, Waiters
+from detectsched.api.waiters import CommandLook, EndListener, EndLook, Waiters, hear_commands
+from detectsched.db.commands import Addressee
 from detectsched.db.connection import Ledger
+from detectsched.db.notifications import COMMAND_CHANNEL, Notifications
 from detectsched.lifecycle import Service
+from detectsched.net.guard import Guard
 from detectsched.queueing.queue import Queue
 from detectsched.settings import Settings
 from detectsched.storage.blobs import BlobStore
+from detectsched.webhooks.targets import guard_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,9 @@ class ApiContext:
     opener: Opener
     intake: Intake
     accept_path: AcceptPath
-    waiters: Waiters
+    waiters: Waiters[UUID]
+    command_waiters: Waiters[Addressee]
+    guard: Guard
     readiness: Readiness
     answer: Answer
 
@@ -64,18 +71,26 @@ class ApiContext:
             intake=intake,
             accept_path=AcceptPath(queue, ledger, blobs, overload, settings, metrics, ImageUrls(settings.api, intake)),
             waiters=Waiters(stopping),
+            command_waiters=Waiters(stopping),
+            guard=guard_of(settings.webhooks),
             readiness=Readiness(queue, ledger, settings, stopping),
             answer=Answer(metrics, fallback_seconds=settings.api.retry_after_seconds),
         )
 
     def services(self) -> list[Service]:
         """Return the loops that serve the routes, in the order in which they start."""
-        return [EndListener(self.queue, self.waiters), EndLook(self.ledger, self.waiters)]
+        return [
+            EndListener(self.queue, self.waiters),
+            EndLook(self.ledger, self.waiters),
+            Notifications(self.ledger, {COMMAND_CHANNEL: hear_commands(self.command_waiters)}),
+            CommandLook(self.ledger, self.command_waiters),
+        ]
 
     def begin_stop(self) -> None:
         """Say that no new work should come, and send home whoever waits."""
         self.stopping.set()
         self.waiters.wake_all()
+        self.command_waiters.wake_all()
 
 
 def _context(request: Request) -> ApiContext:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import structlog
-
 from detectsched.api.context import ApiContext
 from detectsched.api.states import PauseState
 from detectsched.db import control
@@ -20,6 +18,7 @@ from detectsched.db.models import Pause
 from detectsched.errors import Conflict, NotFound
 from detectsched.queueing.queue import concerned
 from detectsched.task import QueueId
+from detectsched.telemetry import current_request_id
 
 _CHUNK: Final = 200
 """Queues told of a change in one script call: a few milliseconds."""
@@ -29,8 +28,7 @@ RUNNING: Final = PauseState(paused=False)
 
 def actor_of(caller: Principal) -> Actor:
     """Return who decides, for the audit log."""
-    request_id = structlog.contextvars.get_contextvars().get("request_id")
-    return Actor(f"key {caller.key_id}", None if request_id is None else str(request_id))
+    return Actor(f"key {caller.key_id}", current_request_id())
 
 
 def pause_state(row: Pause | None) -> PauseState:

@@ -27,6 +27,7 @@ from detectsched.errors import InvalidRequest, MalformedRequest, TooLarge, Unsup
 from detectsched.ocr.inspect import inspect_image
 from detectsched.settings import Settings
 from detectsched.task import ENGINE_OCR, LANE_OCR, LANE_TEXT, QueueId, TaskKind, normalise_mac, normalise_object
+from detectsched.webhooks.targets import checked_url, guard_of
 
 _LONGEST_NAME: Final = 255
 _ENGINE_PDF: Final = "pdf"
@@ -70,6 +71,7 @@ class Submission:
     object_name: str | None = None
     image_url: str | None = None
     file_name: str | None = None
+    callback_url: str | None = None
 
     def digest(self) -> bytes:
         """Return what tells this request from another one under the same Idempotency-Key (SHA-256)."""
@@ -85,6 +87,8 @@ class Submission:
             wanted.append(self.not_before.timestamp())
         if self.kind is TaskKind.CALCULATE:
             wanted.append(self.engine)
+        if self.callback_url is not None:
+            wanted.append(self.callback_url)
         return hashlib.sha256(json.dumps(wanted).encode()).digest()
 
 
@@ -98,6 +102,7 @@ class Intake:
         self._engines = engine_names()
         self._limits = settings.api
         self._lanes = settings.lanes
+        self._guard = guard_of(settings.webhooks)
 
     def text(self, tenant: str, body: SubmitText | HandleText, key: str | None) -> Submission:
         """Return a text's submission.
@@ -220,6 +225,9 @@ class Intake:
         lists = None if body.word_lists is None else tuple(dict.fromkeys(body.word_lists))
         if body.not_before is not None and body.not_before > utc_now() + _FURTHEST:
             raise InvalidRequest(f"not_before is more than {_FURTHEST.days} days ahead", field="not_before")
+        callback = None
+        if body.callback_url is not None:
+            callback = checked_url(body.callback_url, self._guard, field="callback_url")
         return Submission(
             tenant,
             kind,
@@ -236,6 +244,7 @@ class Intake:
             payload=payload,
             engine=engine,
             object_name=body.object,
+            callback_url=callback,
         )
 
     def _lane(self, kind: TaskKind, named: str | None) -> str:

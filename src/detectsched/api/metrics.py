@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from detectsched.db.deliveries import Totals
 from detectsched.queueing.queue import WorkerRecord
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -30,6 +31,8 @@ class Metrics:
         self._runners = _Runners()
         self._registry.register(self._level)
         self._registry.register(self._runners)
+        self._outbox = _Outbox()
+        self._registry.register(self._outbox)
         self._requests = Counter(
             "detectsched_http_requests",
             "Requests answered.",
@@ -81,9 +84,12 @@ class Metrics:
         """Note how many rows one insert wrote."""
         self._groups.observe(size)
 
-    def render(self, level: Mapping[str, int] | None, runners: Sequence[WorkerRecord] = ()) -> bytes:
-        """Return everything as text; ``level`` is what `Queue.level` says, None while Redis is away."""
-        self._level.now, self._runners.now = level, runners
+    def render(self, level: Mapping[str, int] | None, runners: Sequence[WorkerRecord], outbox: Totals | None) -> bytes:
+        """Return everything as text.
+
+        ``level`` is what `Queue.level` says, None while Redis is away; ``outbox`` is None while PostgreSQL is.
+        """
+        self._level.now, self._runners.now, self._outbox.now = level, runners, outbox
         return generate_latest(self._registry)
 
 
@@ -150,3 +156,30 @@ class _Runners(Collector):
             for name, family in families.items():
                 family.add_metric([runner.name], getattr(runner, name))
         yield from families.values()
+
+
+class _Outbox(Collector):
+    """What PostgreSQL holds for webhooks and callbacks, of all tenants; absent rather than stale while it is away."""
+
+    def __init__(self) -> None:
+        self.now: Totals | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the figures of the last look."""
+        totals = self.now
+        if totals is None:
+            return
+        messages = GaugeMetricFamily(
+            "detectsched_webhook_messages",
+            "Messages to webhooks and callbacks that are not delivered.",
+            labels=["state"],
+        )
+        messages.add_metric(["pending"], totals.pending)
+        messages.add_metric(["dead"], totals.dead)
+        yield messages
+        attempts = CounterMetricFamily(
+            "detectsched_webhook_attempts", "Attempts to send one, by how they ended.", labels=["outcome"]
+        )
+        attempts.add_metric(["delivered"], totals.delivered)
+        attempts.add_metric(["failed"], totals.failed)
+        yield attempts

@@ -35,6 +35,7 @@ from detectsched.api.decisions import (
     PurgeRequest,
     RedriveRequest,
 )
+from detectsched.api.outbox_bodies import ChangeWebhook, CreateWebhook, PutCommandPolicy, RedriveDeliveries
 from detectsched.api.problems import MEDIA_TYPE, Problem
 from detectsched.jwe import MEDIA_TYPE as JOSE
 
@@ -60,6 +61,10 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     CreateEncryptionKey,
     RedriveRequest,
     PurgeRequest,
+    PutCommandPolicy,
+    CreateWebhook,
+    ChangeWebhook,
+    RedriveDeliveries,
 )
 _COMPONENTS: Final = "#/components/schemas/{model}"
 _ALWAYS: Final = (401, 403, 422, 500, 503)

@@ -195,6 +195,8 @@ class TaskDetail(TaskSummary):
     """The dead letter that it is another try at."""
     redriven_as: UUID | None
     """The task that is another try at this dead letter."""
+    callback_url: str | None
+    """What is told of its end."""
 
 
 class TaskPage(ResponseModel):

@@ -28,7 +28,7 @@ from detectsched.settings import Settings
 from detectsched.storage.blobs import BlobStore
 from detectsched.storage.keys import blob_key
 from detectsched.task import TaskState, new_task_id
-from detectsched.telemetry import get_logger
+from detectsched.telemetry import current_request_id, get_logger
 
 log = get_logger(__name__)
 
@@ -256,6 +256,8 @@ def _row_of(attempt: _Attempt, default_ttl_seconds: int) -> NewTask:
         media_type=payload.media_type if payload else None,
         file_name=payload.file_name if payload else None,
         not_before=wanted.not_before,
+        callback_url=wanted.callback_url,
+        request_id=current_request_id(),
     )
 
 

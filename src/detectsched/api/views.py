@@ -61,6 +61,7 @@ def detail(view: TaskView) -> TaskDetail:
         hits=[_hit(row) for row in view.hits],
         redrive_of=task.redrive_of,
         redriven_as=view.redriven_as,
+        callback_url=task.callback_url,
     )
 
 

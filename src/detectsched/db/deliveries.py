@@ -1,7 +1,7 @@
 """The outbox of webhooks: what is due is claimed, sent, and marked; what cannot be sent is dead and may go again.
 
 A claim is a lease: it moves the due time to its own end, so that what a dead sender had claimed is due again by
-itself. `attempts` fences it: the mark of a sender whose claim somebody else has taken over changes nothing.
+itself. That end is also its fence: the mark of a sender whose claim somebody else has taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
@@ -44,16 +45,17 @@ class Claimed:
     event: str
     body: bytes
     attempt: int
+    until: datetime
     age_seconds: float
     secrets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What became of an attempt; ``delay_seconds`` is when a pending one is due again."""
+    """What became of a claim, named by its end; ``delay_seconds`` is when a pending message is due again."""
 
     id: UUID
-    attempt: int
+    until: datetime
     state: DeliveryState
     delay_seconds: float = 0.0
     status: int | None = None
@@ -95,7 +97,7 @@ WITH RECURSIVE channels AS (
 )
 UPDATE webhook_delivery d SET attempts = d.attempts + 1, next_at = now() + $5 * interval '1 second'
 FROM due WHERE d.id = due.id
-RETURNING d.id, d.message_id, d.tenant, d.channel, d.webhook_id, d.event, d.body, d.attempts,
+RETURNING d.id, d.message_id, d.tenant, d.channel, d.webhook_id, d.event, d.body, d.attempts, d.next_at,
     coalesce(d.url, (SELECT w.url FROM webhook w WHERE w.id = d.webhook_id)) AS url,
     extract(epoch FROM now() - d.queued_at)::float8 AS age,
     ARRAY(SELECT s.secret FROM webhook_secret s
@@ -107,9 +109,9 @@ _MARK: Final = """
 WITH marked AS (
     UPDATE webhook_delivery d SET state = g.state, next_at = now() + g.delay * interval '1 second',
         last_status = g.status, last_error = g.error, done_at = CASE WHEN g.state <> 'pending' THEN now() END
-    FROM unnest($1::uuid[], $2::int[], $3::text[], $4::float8[], $5::int[], $6::text[])
-        AS g (id, attempt, state, delay, status, error)
-    WHERE d.id = g.id AND d.attempts = g.attempt AND d.state = 'pending'
+    FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::float8[], $5::int[], $6::text[])
+        AS g (id, until, state, delay, status, error)
+    WHERE d.id = g.id AND d.next_at = g.until AND d.state = 'pending'
     RETURNING d.id, d.state
 ), counted AS (
     INSERT INTO webhook_total AS t (outcome, count)
@@ -159,7 +161,7 @@ async def mark(ledger: Ledger, marks: Sequence[Mark]) -> list[bool]:
         rows = await connection.fetch(
             _MARK,
             [mark.id for mark in marks],
-            [mark.attempt for mark in marks],
+            [mark.until for mark in marks],
             [mark.state.value for mark in marks],
             [mark.delay_seconds for mark in marks],
             [mark.status for mark in marks],
@@ -194,6 +196,7 @@ def _claimed(row: Any) -> Claimed:
         # The same bytes at every attempt: they are what is signed.
         body=json.dumps(row["body"], ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode(),
         attempt=row["attempts"],
+        until=row["next_at"],
         age_seconds=row["age"],
         secrets=tuple(row["secrets"]),
     )

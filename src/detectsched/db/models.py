@@ -421,12 +421,12 @@ class WebhookDelivery(SQLModel, table=True):
     body: Any = Field(sa_column=Column(JSONB, nullable=False))
     state: str = _text(default="pending")
     attempts: int = Field(sa_column_kwargs={"server_default": "0"})
-    """Claims so far, which also fence the marks of earlier ones."""
+    """Claims since it was written, or driven again."""
     created_at: datetime = _time()
     queued_at: datetime = _time()
     """When it was written, or driven again: its age counts from here."""
     next_at: datetime = _time()
-    """When it is due; while it is being sent, when its claim runs out."""
+    """When it is due; while it is being sent, when its claim runs out, which is also the claim's fence."""
     done_at: datetime | None = _time(default=False)
     last_status: int | None
     last_error: str | None = _text()

@@ -139,7 +139,7 @@ class Relay(Loop):
     async def _settle(self, message: Claimed, verdict: Verdict) -> None:
         state = _STATES[verdict.fate]
         marked = await self._marks.submit(
-            Mark(message.id, message.attempt, state, verdict.delay_seconds, verdict.status, verdict.error)
+            Mark(message.id, message.until, state, verdict.delay_seconds, verdict.status, verdict.error)
         )
         if verdict.fate is Fate.GONE and message.webhook_id is not None:
             await webhooks.disable_webhook(

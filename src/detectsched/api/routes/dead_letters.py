@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
-from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +11,7 @@ from detectsched.api.auth import Admin
 from detectsched.api.bodies import Lane, read_json
 from detectsched.api.context import Context
 from detectsched.api.control import actor_of
+from detectsched.api.cursors import cursor_of, position_of
 from detectsched.api.decisions import LetterSelection, PurgeRequest, ReasonWord, RedriveRequest
 from detectsched.api.moments import Moment
 from detectsched.api.openapi import body, problems
@@ -29,7 +25,7 @@ from detectsched.api.states import (
     RedriveOutcome,
 )
 from detectsched.db import dead_letters
-from detectsched.db.dead_letters import DeadLetter, LetterFilter
+from detectsched.db.dead_letters import LetterFilter
 from detectsched.db.redrives import Plan
 from detectsched.errors import InvalidRequest
 from detectsched.task import TaskKind, normalise_mac, normalise_object
@@ -38,8 +34,6 @@ router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
 
 _MOST_PURGED: Final = 10_000
 """In one request, so that it is answered while somebody still waits for it."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_POSITION: Final = struct.Struct(">q16s")
 
 
 class LetterQuery(BaseModel):
@@ -77,14 +71,14 @@ async def list_dead_letters(
     context: Context, caller: Admin, query: Annotated[LetterPageQuery, Query()]
 ) -> DeadLetterPage:
     """List dead letters, the latest first; those that were driven again are not among them."""
-    before = None if query.cursor is None else _position_of(query.cursor)
+    before = None if query.cursor is None else position_of(query.cursor)
     found = await dead_letters.dead_letters(
         context.ledger, caller.tenant, _filter_of(query), before=before, limit=query.limit + 1
     )
     page = found[: query.limit]
     return DeadLetterPage(
         items=[DeadLetterView.model_validate(letter) for letter in page],
-        next_cursor=_cursor_of(page[-1]) if len(found) > len(page) else None,
+        next_cursor=cursor_of(page[-1].died_at, page[-1].id) if len(found) > len(page) else None,
     )
 
 
@@ -149,16 +143,3 @@ def _filter_of(wanted: LetterQuery | LetterSelection) -> LetterFilter:
         since=wanted.since,
         until=wanted.until,
     )
-
-
-def _cursor_of(letter: DeadLetter) -> str:
-    micros = (letter.died_at - _EPOCH) // timedelta(microseconds=1)
-    return base64.urlsafe_b64encode(_POSITION.pack(micros, letter.id.bytes)).decode()
-
-
-def _position_of(cursor: str) -> tuple[datetime, UUID]:
-    try:
-        micros, identity = _POSITION.unpack(base64.b64decode(cursor, altchars=b"-_", validate=True))
-        return _EPOCH + timedelta(microseconds=micros), UUID(bytes=identity)
-    except (binascii.Error, ValueError, struct.error, OverflowError):
-        raise InvalidRequest("this is no cursor: use the next_cursor of a page", field="cursor") from None

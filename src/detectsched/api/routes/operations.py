@@ -11,6 +11,7 @@ from detectsched.api.auth import METRICS_PATH, Reader, require_admin_or_this_mac
 from detectsched.api.context import Context
 from detectsched.api.metrics import CONTENT_TYPE
 from detectsched.api.schemas import Health, HealthCheck, Watermark
+from detectsched.db import deliveries
 from detectsched.errors import NotFound, StoreUnavailable
 
 router = APIRouter(tags=["operations"])
@@ -56,7 +57,11 @@ async def read_metrics(context: Context) -> Response:
         runners = await context.queue.registry.workers()
     except StoreUnavailable:
         level, runners = None, []
-    return Response(context.metrics.render(level, runners), media_type=CONTENT_TYPE)
+    try:
+        outbox = await deliveries.totals(context.ledger)
+    except StoreUnavailable:
+        outbox = None
+    return Response(context.metrics.render(level, runners, outbox), media_type=CONTENT_TYPE)
 
 
 @router.get("/api/watermark", responses=openapi.problems(404))
