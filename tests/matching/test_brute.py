@@ -34,7 +34,7 @@ def test_random_cases_agree_with_brute_force() -> None:
         total += len(found)
         broken += sum(normalise(hit.word).content.strip() not in normalise(hit.matched).content for hit in result.hits)
     assert total > CASES
-    assert broken > CASES // 10
+    assert broken > CASES // 50
 
 
 def some_options(pick: random.Random) -> ListOptions:
