@@ -404,6 +404,10 @@ class ReportSettings(Group):
     """How long hourly sums by device and by word are kept."""
     keep_audit_days: int = Field(0, ge=0, le=36_500)
     """How long entries of the audit log are kept; 0: for ever."""
+    max_late_days: int = Field(31, ge=1, le=365)
+    """A detection that a device reports later than this counts when it is reported: its clock must be wrong."""
+    max_ahead_seconds: float = Field(300.0, ge=0, le=86_400)
+    """How far a device's clock may be ahead; what it dates later counts when it is reported."""
     max_days: int = Field(400, ge=1, le=3660)
     """Longest time that one report covers."""
     exports_at_once: int = Field(2, ge=1, le=100)

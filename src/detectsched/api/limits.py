@@ -30,7 +30,7 @@ def body_limit(method: str, path: str, settings: ApiSettings) -> int:
         case "POST", "/api/ocr/text":
             # JSON may write any byte of UTF-8 as an escape of six characters.
             return settings.max_text_bytes * 6 + _ENVELOPE_BYTES
-        case "POST", "/api/tasks/batch":
+        case "POST", "/api/tasks/batch" | "/api/detections" | "/api/decter":
             return settings.max_batch_bytes
         case "PUT", _ if path.startswith("/api/word-lists/"):
             return WORD_LIST_BYTES

@@ -35,6 +35,7 @@ from detectsched.api.decisions import (
     PurgeRequest,
     RedriveRequest,
 )
+from detectsched.api.detections import DetectionReport, DetectionReports
 from detectsched.api.outbox_bodies import ChangeWebhook, CreateWebhook, PutCommandPolicy, RedriveDeliveries
 from detectsched.api.problems import MEDIA_TYPE, Problem
 from detectsched.jwe import MEDIA_TYPE as JOSE
@@ -54,6 +55,8 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     CalculateForm,
     ChangeObject,
     BatchLine,
+    DetectionReport,
+    DetectionReports,
     PublishWordList,
     PauseRequest,
     ChangeDevice,
@@ -66,6 +69,8 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     ChangeWebhook,
     RedriveDeliveries,
 )
+LINES: Final = frozenset({NDJSON, BYTES, "application/ndjson", "application/jsonl"})
+"""What is said of a body of one JSON document per line."""
 _COMPONENTS: Final = "#/components/schemas/{model}"
 _ALWAYS: Final = (401, 403, 422, 500, 503)
 
@@ -164,6 +169,14 @@ def lines_body() -> dict[str, Any]:
             "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
         }
     }
+
+
+def many_body(model: str, line: str) -> dict[str, Any]:
+    """Return the documentation of a JSON body of a model, or one of lines: bytes, as of `lines_body`."""
+    documented = body(json=model, encrypted=True)
+    content = documented["requestBody"]["content"]
+    content[BYTES] = {"schema": {"type": "string", "format": "binary", "description": f"One `{line}` per line."}}
+    return documented
 
 
 def build(app: FastAPI) -> dict[str, Any]:

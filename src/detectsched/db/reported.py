@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from sqlalchemy import any_, literal
 from sqlmodel import col, select
 
 from detectsched.db.connection import Ledger
@@ -135,9 +136,9 @@ async def list_reports(ledger: Ledger, tenant: str, wanted: ReportFilter, *, lim
     if wanted.kind is not None:
         query = query.where(Report.kind == wanted.kind)
     if wanted.word is not None:
-        query = query.where(col(Report.words).contains([wanted.word]))
+        query = query.where(literal(wanted.word) == any_(col(Report.words)))
     if wanted.category is not None:
-        query = query.where(col(Report.categories).contains([wanted.category]))
+        query = query.where(literal(wanted.category) == any_(col(Report.categories)))
     if wanted.min_level is not None:
         query = query.where(col(Report.top_level) >= wanted.min_level)
     if wanted.has_hits is not None:

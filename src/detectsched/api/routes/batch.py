@@ -12,7 +12,7 @@ from detectsched.api.auth import Submitter
 from detectsched.api.bodies import BatchLine, ImageLine, media_type_of, parse_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.intake import Intake, Submission
-from detectsched.api.openapi import BYTES, NDJSON, lines_body, problems
+from detectsched.api.openapi import LINES, NDJSON, lines_body, problems
 from detectsched.api.problems import instance_of
 from detectsched.api.schemas import BatchOutcome, LineOutcome
 from detectsched.api.submission import Receipt
@@ -26,8 +26,6 @@ router = APIRouter(prefix="/api/tasks", tags=["submissions"])
 _CHUNK: Final = 200
 """Lines accepted together; between chunks the single requests of others get their turn."""
 
-_MEDIA_TYPES: Final = frozenset({NDJSON, BYTES, "application/ndjson", "application/jsonl"})
-
 _Line: TypeAlias = tuple[int, bytes]
 
 
@@ -38,7 +36,7 @@ async def submit_batch(request: Request, context: Context, caller: Submitter) ->
     A line that is wrong or refused does not keep the others from being accepted. After a lost answer the whole batch
     may be sent again if its lines have idempotency keys.
     """
-    if media_type_of(request) not in _MEDIA_TYPES:
+    if media_type_of(request) not in LINES:
         raise UnsupportedMedia(f"send one JSON document per line as {NDJSON}")
     lines = _lines_of(await request.body(), context.settings.api)
     results: list[LineOutcome] = []
