@@ -59,12 +59,12 @@ async def stop_runner(stage: Stage) -> None:
     """F5: SIGSTOP a runner for longer than its lease: it wakes as a zombie."""
     runner = stage.one("runner")
     async with stage.fault("runner-stopped", runner.name):
-        await _pause_at_work(stage, runner)
+        await pause_at_work(stage, runner)
         await asyncio.sleep(stage.lease * 2 + stage.sweep)
         runner.resume()
 
 
-async def _pause_at_work(stage: Stage, runner: Daemon) -> None:
+async def pause_at_work(stage: Stage, runner: Daemon) -> None:
     """Stop it while it has a task, which is seen only once it is stopped: without one it would wake as nobody."""
     for _ in range(_TRIES):
         runner.pause()

@@ -62,7 +62,7 @@ class Load:
         chance = random.Random(self._seed)  # noqa: S311 - not a secret
         await asyncio.gather(
             *(
-                self._ask(TENANTS[0], {"mac": _mac(0, device), "text": "backlog"}, chance)
+                self.ask(TENANTS[0], {"mac": _mac(0, device), "text": "backlog"}, chance)
                 for _ in range(tasks)
                 for device in range(self._devices)
             )
@@ -105,14 +105,13 @@ class Load:
                 body["text"] = f"a text of {number}"
             if chance.random() < _DELAYED:
                 body["not_before"] = (utc_now() + timedelta(seconds=1)).isoformat()
-            task = await self._ask(TENANTS[tenant], body, chance)
+            task = await self.ask(TENANTS[tenant], body, chance)
             if task is not None and chance.random() < _CANCELLED:
-                with suppress(httpx.HTTPError):
-                    await self._client.delete(f"/api/tasks/{task}", headers=self._headers(TENANTS[tenant]))
+                await self.cancel(TENANTS[tenant], task)
             # Most of the time somebody else has his turn; a burst now and then.
             await asyncio.sleep(0 if chance.random() < 0.5 else chance.uniform(0.0, 0.1))
 
-    async def _ask(self, tenant: str, body: dict[str, Any], chance: random.Random) -> str | None:
+    async def ask(self, tenant: str, body: dict[str, Any], chance: random.Random) -> str | None:
         """Ask for a task until an answer says yes; None where the client gave up."""
         key = f"{self._seed}-{next(self._numbers)}"
         patience = chance.uniform(0.001, 0.02) if chance.random() < _HUNG_UP else _TIMEOUT_SECONDS
@@ -136,6 +135,11 @@ class Load:
                     return None
             patience = _TIMEOUT_SECONDS
             await asyncio.sleep(chance.uniform(0.05, 0.4))
+
+    async def cancel(self, tenant: str, task: str) -> None:
+        """Ask once for a task to be cancelled, whatever comes of it."""
+        with suppress(httpx.HTTPError):
+            await self._client.delete(f"/api/tasks/{task}", headers=self._headers(tenant))
 
     async def _post(self, tenant: str, key: str, body: dict[str, Any]) -> httpx.Response:
         headers = self._headers(tenant) | {"Idempotency-Key": key}

@@ -123,12 +123,16 @@ class Daemon:
         with self.log.open("rb") as lines:
             return sum(words.encode() in line for line in lines)
 
+    def said_now(self, words: str) -> bool:
+        """Whether it has said these words in its present life."""
+        with self.log.open("rb") as lines:
+            lines.seek(self._began)
+            return any(words.encode() in line for line in lines)
+
     @property
     def started(self) -> bool:
         """Whether it has said in its present life that everything of it runs."""
-        with self.log.open("rb") as lines:
-            lines.seek(self._began)
-            return any(b'"event": "started"' in line for line in lines)
+        return self.said_now('"event": "started"')
 
     async def _note_end(self, process: asyncio.subprocess.Process) -> None:
         status = await process.wait()

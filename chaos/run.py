@@ -130,7 +130,7 @@ async def run(wanted: Plan, directory: Path) -> Outcome:
             await _note_usage(system, journal, "start")
             async with _watched(system):
                 await _storm(stage, load, wanted)
-                await _rest(system, load)
+                await rest(system, load)
             await asyncio.sleep(stage.lease + stage.sweep)
             await _note_usage(system, journal, "end")
             _note_sights(system, journal)
@@ -195,7 +195,7 @@ async def _watched(system: Cluster) -> AsyncIterator[None]:
         watcher.cancel()
 
 
-async def _rest(system: Cluster, load: Load) -> None:
+async def rest(system: Cluster, load: Load) -> None:
     """Wait until everything that was accepted is over, and Redis holds nothing of it."""
     await _until(system, "the API ready", lambda: _ready(load))
     await _until(system, "every task over", lambda: _is_over(system))

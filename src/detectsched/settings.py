@@ -439,6 +439,8 @@ class Settings(BaseSettings):
 
     lanes: Annotated[tuple[str, ...], NoDecode] = ("ocr", "text")
     """The lanes that exist, separated by commas."""
+    failpoints: str = ""
+    """For tests: where a process shall die, hang or fail (`failpoints`)."""
     redis: RedisSettings = RedisSettings()
     postgres: PostgresSettings = PostgresSettings()
     blobs: BlobSettings = BlobSettings()

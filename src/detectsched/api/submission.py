@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
+from detectsched import failpoints
 from detectsched.api.image_urls import ImageUrls
 from detectsched.api.intake import Submission
 from detectsched.api.metrics import Metrics
@@ -111,6 +112,7 @@ class AcceptPath:
         await _each(_unknown(attempts), self._keep_payload)
         await _each(_unknown(attempts), self._commit)
         await _each(_waiting(attempts), self._enqueue)
+        failpoints.hit("accept.before_response")
         return [_outcome(attempt) for attempt in attempts]
 
     async def drain(self) -> None:
@@ -184,10 +186,15 @@ class AcceptPath:
 
     async def _insert(self, rows: Sequence[NewTask]) -> list[AcceptedTask]:
         self._metrics.count_group(len(rows))
-        return await accept(self._ledger, rows)
+        failpoints.hit("accept.before_commit")
+        accepted = await accept(self._ledger, rows)
+        failpoints.hit("accept.after_commit")
+        return accepted
 
     async def _place(self, placements: Sequence[Placement]) -> list[Enqueued]:
-        return await self._queue.scripts.enqueue(placements)
+        placed = await self._queue.scripts.enqueue(placements)
+        failpoints.hit("accept.after_enqueue")
+        return placed
 
     async def _forget_payload(self, attempt: _Attempt) -> None:
         if attempt.blob is None:

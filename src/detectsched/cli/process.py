@@ -10,6 +10,7 @@ from typing import Any
 
 import uvloop
 
+from detectsched import failpoints
 from detectsched.db import migrate
 from detectsched.db.connection import Ledger
 from detectsched.errors import StoreUnavailable
@@ -46,6 +47,9 @@ def run_daemon(component: str, build: Callable[[Stores], Sequence[Service]], **o
     """
     settings = settings_with(overrides)
     configure_logging(settings.log, component)
+    failpoints.arm(settings.failpoints)
+    if settings.failpoints:
+        log.warning("failpoints are armed: this process is made to fail", failpoints=settings.failpoints)
     return uvloop.run(_run(component, settings, build))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.clock import monotonic
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Capacity, Queue, Turns, capacity_of
@@ -56,9 +57,12 @@ class Allocator(Loop):
             return 0
         sent = 0
         while True:
+            failpoints.hit("dispatch.before_move")
             done = await self._queue.scripts.dispatch(
                 self._lane, capacity=self._capacity.slots, live=self._capacity.consumers, turns=self._turns
             )
+            if done.sent:
+                failpoints.hit("dispatch.after_move")
             sent += done.sent
             if done.expired:
                 self._on_decided()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.recovery import recover_deliveries
 from detectsched.lifecycle import Loop
@@ -33,6 +34,8 @@ class Promoter(Loop):
             done = await self._queue.scripts.promote(
                 lease_seconds=self._settings.lease_seconds, limit=_BATCH, lanes=self._lanes
             )
+            if done.held:
+                failpoints.hit("promote.after_take_over")
             await recover_deliveries(self._queue, self._ledger, done.held, self._settings)
             promoted += done.count
             if done.next_due_seconds != 0:

@@ -6,6 +6,7 @@ import os
 import socket
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.clock import monotonic
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.recovery import recover_deliveries
@@ -39,6 +40,8 @@ class Reaper(Loop):
                 lost = await self._queue.scripts.reclaim(
                     lane, self._consumer, lease_seconds=self._settings.lease_seconds, limit=_BATCH
                 )
+                if lost:
+                    failpoints.hit("reap.after_take_over")
                 await recover_deliveries(self._queue, self._ledger, lost, self._settings)
                 taken += len(lost)
                 if len(lost) < _BATCH:

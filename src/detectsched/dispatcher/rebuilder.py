@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.clock import monotonic
 from detectsched.db.accept import open_tasks
 from detectsched.db.connection import Ledger
@@ -43,12 +44,16 @@ class Rebuilder(Loop):
         if token is None:
             return None
         began = monotonic()
+        failpoints.hit("rebuild.after_begin")
         log.warning("rebuilding the queues from PostgreSQL")
         removed = await self._queue.rebuild.wipe(token, self._settings.lanes)
+        failpoints.hit("rebuild.after_wipe")
         paused = {row.what: milliseconds(row.paused_at) for row in await pauses(self._ledger)}
         await self._queue.rebuild.set_paused(paused)
         queued = await self._requeue(token)
+        failpoints.hit("rebuild.after_requeue")
         await self._queue.rebuild.open(token)
+        failpoints.hit("rebuild.after_open")
         seconds = round(monotonic() - began, 3)
         log.warning("queues rebuilt", tasks=queued, keys_removed=removed, seconds=seconds)
         return queued

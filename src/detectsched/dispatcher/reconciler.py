@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.db.accept import open_among, open_since
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.placing import placement_of
@@ -42,6 +43,7 @@ class Reconciler(Loop):
         lost = await open_among(self._ledger, unknown) if unknown else []
         if not lost:
             return 0
+        failpoints.hit("reconcile.after_read")
         now_ms = await self._queue.now_ms()
         await self._queue.scripts.enqueue([placement_of(row, self._settings, now_ms=now_ms) for row in lost])
         log.warning("queued tasks that Redis did not know", tasks=len(lost))

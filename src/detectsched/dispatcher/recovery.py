@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from detectsched import failpoints
 from detectsched.db.connection import Ledger
 from detectsched.db.dead_letters import dead_letter_documents
 from detectsched.db.transitions import recover
@@ -28,6 +29,7 @@ async def recover_deliveries(
     states = await recover(
         ledger, [(delivery.task_id, delivery.number) for delivery in lost], max_attempts=settings.max_attempts
     )
+    failpoints.hit("recover.after_commit")
     back = [
         GivenBack(delivery.task_id, delivery.number)
         for delivery in lost

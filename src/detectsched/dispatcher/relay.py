@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.clock import monotonic, utc_now
 from detectsched.db import webhooks
 from detectsched.db.audit import Actor
@@ -121,7 +122,9 @@ class Relay(Loop):
             self._sender = self._sender or Sender(self._settings)
             now = utc_now()
             headers = signing.headers(str(message.message_id), int(now.timestamp()), message.body, secrets)
+            failpoints.hit("webhook.before_send")
             answer = await self._sender.send(message.url, message.body, headers)
+            failpoints.hit("webhook.after_send")
             verdict = judge(
                 answer,
                 attempt=message.attempt,

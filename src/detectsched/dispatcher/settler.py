@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from detectsched import failpoints
 from detectsched.db.connection import Ledger
 from detectsched.db.dead_letters import dead_letter_documents
 from detectsched.db.transitions import expire, give_up
@@ -31,6 +32,7 @@ class Settler(Loop):
         while elements := await self._queue.settlements(_BATCH):
             await expire(self._ledger, _tasks("expired", elements))
             await self._bury(_tasks("dead", elements))
+            failpoints.hit("settle.after_commit")
             settled += await self._queue.scripts.settle(elements)
         return settled
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.db.connection import Ledger
 from detectsched.db.transitions import expire_due
 from detectsched.lifecycle import Loop
@@ -25,6 +26,7 @@ class Sweeper(Loop):
         """Expire everything overdue; return how many tasks."""
         expired = 0
         while task_ids := await expire_due(self._ledger, limit=_BATCH):
+            failpoints.hit("expire.after_commit")
             await self._queue.scripts.withdraw(task_ids)
             expired += len(task_ids)
         return expired

@@ -14,7 +14,8 @@ from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import GROUP, Keys
 from detectsched.settings import Policy
 
-_LOCK_SECONDS: Final = 30
+_LOCK_SECONDS: Final = 10
+"""Each step prolongs it. When a rebuilder is killed, the gate stays closed for as long as its lock lives."""
 _SCAN: Final = 1000
 _SPARED: Final = ("generation", "rebuild", "scheduler", "worker:", "workers", "dead_letter")
 """Not made from PostgreSQL's open tasks: the lock itself, and what runners write anew at their next heartbeat."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from detectsched import failpoints
 from detectsched.attempt import Ending, EngineRead, Refused, Started
 from detectsched.db.connection import Ledger
 from detectsched.db.dead_letters import dead_letter_documents
@@ -37,8 +38,8 @@ class Completer:
         self._starts = GroupCommit[Delivery, Started | Refused](self._start, max_items=_GROUP)
         self._reads = GroupCommit[EngineRead, bool](self._save, max_items=_GROUP)
         self._ends = GroupCommit[Ending, bool](self._end, max_items=_GROUP)
-        self._completions = GroupCommit[Completion, Completed](queue.scripts.complete, max_items=_GROUP)
-        self._releases = GroupCommit[GivenBack, Released](queue.scripts.release, max_items=_GROUP)
+        self._completions = GroupCommit[Completion, Completed](self._complete, max_items=_GROUP)
+        self._releases = GroupCommit[GivenBack, Released](self._release, max_items=_GROUP)
 
     async def start(self, delivery: Delivery) -> Started | Refused:
         """Mark a task as running under a new fence."""
@@ -96,4 +97,19 @@ class Completer:
         return await save_reads(self._ledger, reads)
 
     async def _end(self, endings: Sequence[Ending]) -> list[bool]:
-        return await end(self._ledger, endings)
+        failpoints.hit("run.before_result_commit")
+        written = await end(self._ledger, endings)
+        failpoints.hit("run.after_result_commit")
+        return written
+
+    async def _complete(self, completions: Sequence[Completion]) -> list[Completed]:
+        failpoints.hit("run.before_ack")
+        answers = await self._queue.scripts.complete(completions)
+        failpoints.hit("run.after_ack")
+        return answers
+
+    async def _release(self, tasks: Sequence[GivenBack]) -> list[Released]:
+        failpoints.hit("run.before_give_back")
+        answers = await self._queue.scripts.release(tasks)
+        failpoints.hit("run.after_give_back")
+        return answers

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from detectsched import failpoints
 from detectsched.attempt import Started
 from detectsched.detection import Detection, EngineResult, ListVersion, Text
 from detectsched.errors import EngineFailed, PayloadRejected
@@ -110,12 +111,14 @@ class Executor:
         data = await self._blobs.get(started.blob or "")
         if started.blob_sha256 is not None and hashlib.sha256(data).digest() != started.blob_sha256:
             raise PayloadRejected("blob_damaged", "the stored payload is not the one that was submitted")
+        failpoints.hit("run.before_read")
         try:
             result = await self._engines.read(engine, data)
         except EngineFailed as error:
             if self._images is not None:
                 await self._images.failed(started, error)
             raise
+        failpoints.hit("run.after_read")
         if self._images is not None:
             self._images.learn(result)
         return result

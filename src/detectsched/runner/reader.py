@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.errors import StoreUnavailable
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Queue
@@ -66,6 +67,8 @@ class LaneReader(Loop):
         except StoreUnavailable:
             self._reply_lost = True
             raise
+        if deliveries:
+            failpoints.hit("run.after_claim")
         for delivery in deliveries:
             self._desk.take(delivery)
         return len(deliveries)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from detectsched import failpoints
 from detectsched.attempt import EngineRead, Refused, Started
 from detectsched.clock import monotonic
 from detectsched.detection import Detection, EngineResult
@@ -66,6 +67,7 @@ class Worker:
         if started is Refused.ENDED:
             await self._completer.acknowledge(Completion(delivery.task_id, delivery.number))
         elif isinstance(started, Started):
+            failpoints.hit("run.after_start_mark")
             outcome, detection = await self._examine(job, started)
             await self._conclude(job, started, outcome, detection)
 

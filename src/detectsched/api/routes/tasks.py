@@ -10,6 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from detectsched import failpoints
 from detectsched.api.auth import Reader, Submitter
 from detectsched.api.bodies import Lane
 from detectsched.api.context import ApiContext, Context
@@ -115,6 +116,7 @@ async def cancel_task(task_id: UUID, response: Response, context: Context, calle
         if ended is None:
             raise NotFound(_NO_TASK)
         raise Conflict(f"the task has ended already: it is {ended.value}")
+    failpoints.hit("cancel.after_commit")
     await _withdraw(context, task_id, state)
     if state is TaskState.RUNNING:
         response.status_code = 202
