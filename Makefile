@@ -53,7 +53,9 @@ test-compat: venv ## Run the tests on Debian's Redis 7 and PostgreSQL 15 (instal
 		|| { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq --yes redis-server postgresql-15; }
 	DETECTSCHED_TEST_REDIS=debian7 DETECTSCHED_TEST_POSTGRES=debian15 $(BIN)/pytest --ignore=tests/paddle $(ARGS)
 
-soak: venv ## Run what is too long for every day: 20,000 tasks under every fault
+soak: venv ## Run what is too long for every day: every failpoint, long state machines, 20,000 tasks under every fault
+	MACHINE_EXAMPLES=2000 $(BIN)/pytest -q --timeout=0 tests/queueing/test_machine.py
+	$(BIN)/python -m chaos.sweep $(ARGS)
 	$(BIN)/python -m chaos --tasks 20000 --rounds 4 $(ARGS)
 
 demo: venv ## See the whole system work; ARGS=--exit ends it afterwards

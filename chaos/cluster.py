@@ -87,7 +87,7 @@ class Cluster:
 
     async def add(self, name: str, arguments: Sequence[str], directory: Path) -> Daemon:
         """Put links and a daemon in place, not yet started."""
-        links = Links(Proxy(_connect_to(self.valkey.url)), Proxy(_connect_to(self.postgres.url)))
+        links = Links(Proxy(connect_to(self.valkey.url)), Proxy(connect_to(self.postgres.url)))
         for proxy in links.both():
             await proxy.start()
         settings = self.settings.model_copy(
@@ -145,7 +145,8 @@ class Cluster:
             daemon.resume()
 
 
-def _connect_to(url: str) -> Connect:
+def connect_to(url: str) -> Connect:
+    """Return what connects to a store at the address of its socket, as embedded servers give it."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     path = unquote(parts.path) if parts.scheme == "unix" else f"{query['host'][0]}/.s.PGSQL.5432"

@@ -77,13 +77,17 @@ class Proxy:
             return
         pair = asyncio.create_task(self._serve(reader, writer))
         self._pairs.add(pair)
-        pair.add_done_callback(self._pairs.discard)
+        pair.add_done_callback(lambda ended: self._end(ended, writer))
+
+    def _end(self, pair: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        self._pairs.discard(pair)
+        # Also where it was cancelled before it had begun.
+        writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             their_reader, their_writer = await self._connect()
         except OSError:
-            writer.transport.abort()
             return
         ends = (writer, their_writer)
         self._writers |= set(ends)
@@ -98,9 +102,8 @@ class Proxy:
             for pump in pumps:
                 pump.cancel()
             await asyncio.wait(pumps)
-            for end in ends:
-                self._writers.discard(end)
-                end.transport.abort()
+            self._writers -= set(ends)
+            their_writer.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ from chaos.load import Load
 from chaos.processes import Daemon
 from chaos.run import rest
 from chaos.stage import Stage
-from chaos.stimuli import EXTRA, OWNERS, STIMULI, Scene
+from chaos.stimuli import EXTRA, OWNERS, STIMULI, Scene, Stimulus
 from detectsched.cli.exits import exit_code_of
 from detectsched.clock import monotonic
 from detectsched.failpoints import NAMES
@@ -107,8 +107,19 @@ async def _play(scene: Scene, point: str, action: str) -> Passed:
 
 
 async def _provoke(scene: Scene, point: str) -> None:
-    """Give the stimulus until the failpoint is met."""
+    """Give the stimulus until the failpoint is met; other dispatchers sleep until then: it is this one's turn."""
     stimulus = STIMULI.get(point) or STIMULI[point.partition(".")[0]]
+    rivals = scene.others("dispatcher") if scene.armed.name.startswith("dispatcher") else []
+    for rival in rivals:
+        rival.pause()
+    try:
+        await _repeat(scene, point, stimulus)
+    finally:
+        for rival in rivals:
+            rival.resume()
+
+
+async def _repeat(scene: Scene, point: str, stimulus: Stimulus) -> None:
     for _ in range(_TRIES):
         given = asyncio.create_task(stimulus(scene))
         deadline = monotonic() + _HIT_SECONDS

@@ -281,11 +281,14 @@ class Queue:
         return raw.decode() if raw else None
 
     async def mirror_dead_letters(self, documents: list[str], *, keep: int) -> None:
-        """Put dead letters (JSON) in front of the Redis list of the original, which keeps the newest."""
+        """Put dead letters (JSON) in front of the Redis list of the original, which keeps the newest; each once."""
         if not documents:
             return
         async with translated():
             pipe = self._redis.pipeline(transaction=True)
+            for document in documents:
+                # Told again after a lost reply, or by another process that recovers the same task.
+                pipe.lrem(self.keys.named("dead_letter"), 0, document)
             pipe.lpush(self.keys.named("dead_letter"), *documents)
             pipe.ltrim(self.keys.named("dead_letter"), 0, keep - 1)
             await pipe.execute()

@@ -1,4 +1,5 @@
 -- Open the gate after a rebuild: the generation is written last, and only by whoever still holds the rebuild lock.
+-- Idempotent: said again after a lost reply, it has opened.
 -- KEYS[1] generation
 -- ARGV[1] rebuild token
 -- ARGV[2] the new generation
@@ -6,6 +7,7 @@
 -- @include keys
 
 local P = prefix_of(KEYS[1])
+if redis.call('GET', KEYS[1]) == ARGV[2] then return {'OPEN'} end
 if redis.call('GET', P .. 'rebuild') ~= ARGV[1] then return {'LOST'} end
 redis.call('SET', KEYS[1], ARGV[2])
 redis.call('DEL', P .. 'rebuild')
