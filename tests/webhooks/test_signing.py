@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from detectsched.webhooks import signing
 from tests.support.receiver import Received
 
@@ -37,3 +42,21 @@ def test_secrets_are_new_each_time() -> None:
     """32 random bytes in the form that receivers' libraries take."""
     assert signing.new_secret() != signing.new_secret()
     assert signing.new_secret().startswith("whsec_")
+
+
+def test_the_receiver_in_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes what we send, and nothing else."""
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)  # noqa: S102 - our own page
+    is_genuine = names["is_genuine"]
+    old, new = signing.new_secret(), signing.new_secret()
+    headers = signing.headers("m1", 1_700_000_000, b"{}", [new, old])
+    monkeypatch.setattr("time.time", lambda: 1_700_000_100.0)
+    assert is_genuine(headers, b"{}", old)
+    assert is_genuine(headers, b"{}", new)
+    assert not is_genuine(headers, b"{ }", new)
+    assert not is_genuine({**headers, "webhook-id": "m2"}, b"{}", new)
+    assert not is_genuine(headers, b"{}", signing.new_secret())
+    monkeypatch.setattr("time.time", lambda: 1_700_000_301.0)
+    assert not is_genuine(headers, b"{}", new)
