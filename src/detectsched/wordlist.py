@@ -100,7 +100,7 @@ class RuleKind(StrEnum):
     """A regular expression in RE2's syntax."""
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+class Rule(msgspec.Struct, frozen=True):
     """Something other than a word that a list seeks.
 
     ``name`` is what hits show; '' is the kind's own. ``pattern`` belongs to REGEX, ``min_digits`` and ``skip_dates``
@@ -122,7 +122,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.name or self.kind.value
 
 
-class ListOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+class ListOptions(msgspec.Struct, frozen=True):
     """How a list is matched.
 
     Width, case, accents, traditional script, enclosed characters, digits of all scripts and invisible characters make

@@ -47,13 +47,19 @@ async def test_a_task_shows_how_far_it_has_come(rig: Rig, client: httpx.AsyncCli
     version = ListVersion("words", 1)
     read = EngineResult("fake", "1", (Line("one two", Box(1, 2, 3, 4), 0.9),), 64, 32, 0.5)
     await save_reads(rig.ledger, [EngineRead(UUID(task_id), "acme", started.fence, read)])
-    hit = Hit("two", "c", 2, 4, 7, "two", version, Box(1, 2, 3, 4))
-    await rig.finish(started, detection=Detection((hit,), (version,)))
+    hit = Hit("two", "c", 2, 4, 7, "two", version, Box(1, 2, 3, 4), tags=("t",), replacement="-")
+    inner = Hit("digits", "d", 1, 4, 5, "t", version, rule="digits")
+    await rig.finish(started, detection=Detection((hit, inner), (version,), cut=True))
     done = (await client.get(f"/api/tasks/{task_id}")).json()
     assert done["state"] == "succeeded"
     assert done["finished_at"] is not None
-    assert (done["hit_count"], done["top_level"], done["judged_by"]) == (1, 2, [{"id": "words", "version": 1}])
-    assert done["hits"] == [
+    assert (done["hit_count"], done["top_level"], done["hits_cut"]) == (2, 2, True)
+    assert done["judged_by"] == [{"id": "words", "version": 1}]
+    assert [(one["word"], one["rule"], one["covered"]) for one in done["hits"]] == [
+        ("two", None, False),
+        ("digits", "digits", True),
+    ]
+    assert done["hits"][:1] == [
         {
             "word": "two",
             "matched": "two",
@@ -63,6 +69,10 @@ async def test_a_task_shows_how_far_it_has_come(rig: Rig, client: httpx.AsyncCli
             "end": 7,
             "list": {"id": "words", "version": 1},
             "box": {"left": 1, "top": 2, "right": 3, "bottom": 4},
+            "rule": None,
+            "tags": ["t"],
+            "replacement": "-",
+            "covered": False,
         }
     ]
     assert running["reading"]["state"] == running["detection"]["state"] == "processing"

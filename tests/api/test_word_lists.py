@@ -7,9 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from detectsched.api.lists import WordListDetail
 from detectsched.db.word_lists import load
 from detectsched.detection import ListVersion
-from detectsched.wordlist import Word
+from detectsched.wordlist import AllowRule, ListOptions, Mode, Noise, Repeats, Rule, RuleKind, Word
 from tests.api.rig import Rig, problem
 
 
@@ -30,7 +31,8 @@ async def test_each_publication_is_a_new_version(rig: Rig, client: httpx.AsyncCl
     assert shown.pop("published_at")
     assert shown == {"id": "mine", "name": "Renamed", "is_default": False, "version": 2, "word_count": 1}
     whole = (await client.get("/api/word-lists/mine")).json()
-    assert whole["words"] == [{"text": "c", "category": "drugs", "level": 3}]
+    plain: dict[str, Any] = {"mode": None, "allow": False, "tags": [], "replacement": None}
+    assert whole["words"] == [{"text": "c", "category": "drugs", "level": 3, **plain}]
     assert [item["version"] for item in (await client.get("/api/word-lists")).json()["items"]] == [2]
     assert (await load(rig.ledger, "acme", ListVersion("mine", 1))).words == (Word("a"), Word("b"))
 
@@ -68,6 +70,21 @@ async def test_a_wrong_list_is_refused_whole(rig: Rig, client: httpx.AsyncClient
         ("mine", {"name": "n", "words": ["a"]}, "words.0"),
         ("mine", words("a", is_default="yes"), "is_default"),
         ("mine", words("a", default=True), "default"),
+        ("mine", {"name": "n", "words": {}}, "words"),
+        ("mine", {"name": "n", "words": [{"text": "a", "mode": "part"}]}, "words.0.mode"),
+        ("mine", {"name": "n", "words": [{"text": "a", "tags": ["\n"]}]}, "words.0.tags.0"),
+        ("mine", {"name": "n", "words": [*words(*map(str, range(4999)))["words"], {"text": ""}]}, "words.4999.text"),
+        ("mine", words("a", options={"noise": ["spaces", "dust"]}), "options.noise.1"),
+        ("mine", words("a", options={"max_gap": 17}), "options.max_gap"),
+        ("mine", words("a", options={"gap": 1}), "options.gap"),
+        ("mine", words("a", options={"rules": [{"kind": "iban"}]}), "options.rules.0.kind"),
+        ("mine", words("a", options={"rules": [{"kind": "regex"}]}), "options.rules.0.pattern"),
+        (
+            "mine",
+            words("a", options={"rules": [{"kind": "ip"}, {"kind": "regex", "pattern": "("}]}),
+            "options.rules.1.pattern",
+        ),
+        ("mine", words("a", options={"rules": [{"kind": "digits", "min_digits": 3}]}), "options.rules.0.min_digits"),
         ("Mine", words("a"), "list_id"),
         ("a.b", words("a"), "list_id"),
     ]
@@ -77,3 +94,59 @@ async def test_a_wrong_list_is_refused_whole(rig: Rig, client: httpx.AsyncClient
             problem(answer, 422, "invalid_request", field=field)
     assert (await client.get("/api/word-lists")).json() == {"items": []}
     problem(await client.get("/api/word-lists/mine"), 404, "not_found")
+
+
+async def test_how_a_list_is_matched_belongs_to_its_version(rig: Rig, client: httpx.AsyncClient) -> None:
+    """Options, rules and what a word says of itself come back as they were sent; what was left out, as it is then."""
+    options = {
+        "mode": "substring",
+        "repeats": "any",
+        "noise": ["digits"],
+        "max_gap": 2,
+        "across_lines": True,
+        "homoglyphs": False,
+        "numerals": True,
+        "confusions": True,
+        "pinyin": True,
+        "split": True,
+        "allow": "overlap",
+        "rules": [{"kind": "regex", "name": "pay", "pattern": "支付.", "level": 2, "tags": ["t"]}, {"kind": "mobile"}],
+    }
+    word = {"text": "a", "mode": "word", "allow": True, "tags": ["x", "y"], "replacement": ""}
+    body = {"name": "Mine", "options": options, "words": [word, {"text": "a"}]}
+    assert (await client.put("/api/word-lists/mine", json=body)).status_code == 200
+    content = await load(rig.ledger, "acme", ListVersion("mine", 1))
+    assert content.words == (Word("a", mode=Mode.WORD, allow=True, tags=("x", "y"), replacement=""), Word("a"))
+    assert content.options == ListOptions(
+        mode=Mode.SUBSTRING,
+        repeats=Repeats.ANY,
+        noise=(Noise.DIGITS,),
+        max_gap=2,
+        across_lines=True,
+        homoglyphs=False,
+        numerals=True,
+        confusions=True,
+        pinyin=True,
+        split=True,
+        allow=AllowRule.OVERLAP,
+        rules=(Rule(RuleKind.REGEX, "pay", "default", 2, ("t",), "支付."), Rule(RuleKind.MOBILE)),
+    )
+    shown = (await client.get("/api/word-lists/mine")).json()
+    WordListDetail.model_validate(shown)
+    assert shown["words"][0] == word | {"category": "default", "level": 1}
+    assert {name: shown["options"][name] for name in options if name != "rules"} == {
+        name: value for name, value in options.items() if name != "rules"
+    }
+    assert shown["options"]["rules"][1] == {
+        "kind": "mobile",
+        "name": "",
+        "category": "default",
+        "level": 1,
+        "tags": [],
+        "pattern": "",
+        "min_digits": 8,
+        "skip_dates": False,
+    }
+    await client.put("/api/word-lists/mine", json=words("b"))
+    assert (await load(rig.ledger, "acme", ListVersion("mine", 2))).options == ListOptions()
+    assert (await load(rig.ledger, "acme", ListVersion("mine", 1))).options == content.options

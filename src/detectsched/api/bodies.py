@@ -163,28 +163,6 @@ class BatchLine(RootModel[Annotated[TextLine | ImageLine, Field(discriminator="k
     """One line of a batch."""
 
 
-class WordEntry(RequestModel):
-    """A word to be found."""
-
-    text: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00]+$")]
-    """The word, or a phrase; width, case and the like are folded when it is matched."""
-    category: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")] = "default"
-    """What kind of word it is."""
-    level: Annotated[Whole, Field(ge=1, le=100)] = 1
-    """How grave it is; a task's result shows the highest."""
-
-
-class PublishWordList(RequestModel):
-    """The new state of a word list."""
-
-    name: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
-    """What people call it."""
-    is_default: bool = True
-    """Whether it judges tasks that name no lists."""
-    words: Annotated[list[WordEntry], Field(max_length=100_000)]
-    """All of its words; a word that stands in it twice counts once."""
-
-
 async def read_optional_json(request: Request, model: type[Model]) -> Model:
     """Return a JSON body as a model; no body at all is an empty document.
 
@@ -202,9 +180,18 @@ async def read_json(request: Request, model: type[Model]) -> Model:
         MalformedRequest: not JSON.
         InvalidRequest: JSON, but not of that form.
     """
+    require_json(request)
+    return parse_json(await request.body(), model)
+
+
+def require_json(request: Request) -> None:
+    """Do nothing.
+
+    Raises:
+        UnsupportedMedia: the body is something other than JSON.
+    """
     if media_type_of(request) != "application/json":
         raise UnsupportedMedia("send the body as application/json, and say so in Content-Type")
-    return parse_json(await request.body(), model)
 
 
 def parse_json(data: bytes, model: type[Model], *, what: str = "the body") -> Model:

@@ -22,7 +22,6 @@ from detectsched.api.bodies import (
     CalculateForm,
     HandleText,
     ImageForm,
-    PublishWordList,
     SubmitImage,
     SubmitText,
 )
@@ -36,6 +35,7 @@ from detectsched.api.decisions import (
     RedriveRequest,
 )
 from detectsched.api.detections import DetectionReport, DetectionReports
+from detectsched.api.lists import PublishWordList
 from detectsched.api.outbox_bodies import ChangeWebhook, CreateWebhook, PutCommandPolicy, RedriveDeliveries
 from detectsched.api.problems import MEDIA_TYPE, Problem
 from detectsched.jwe import MEDIA_TYPE as JOSE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
@@ -94,8 +94,17 @@ class MethodNotAllowed(RequestRefused):
     title = "Method not allowed"
 
 
-def refusal_of(error: ValidationError, *, what: str = "the body") -> InvalidRequest:
-    """Return what a caller is told about a document that does not fit its model."""
+Location = tuple[int | str, ...]
+"""Where in a document something stands."""
+
+
+def refusal_of(
+    error: ValidationError, *, what: str = "the body", located: Callable[[Location], Location] = tuple
+) -> InvalidRequest:
+    """Return what a caller is told about a document that does not fit its model.
+
+    ``located`` says where in the document something stands that the model has elsewhere.
+    """
     found = error.errors(include_url=False, include_input=False, include_context=False)
     for item in found:
         if item["type"] == "json_invalid":
@@ -103,7 +112,7 @@ def refusal_of(error: ValidationError, *, what: str = "the body") -> InvalidRequ
             if "hex escape" in reason or "surrogate" in reason:
                 reason += "; the escapes \\ud800 to \\udfff stand for a character only as a pair"
             return MalformedRequest(f"{what} is not valid JSON: {reason}")
-    return InvalidFields([FieldError(field=field_of(item["loc"]), detail=_words(item)) for item in found])
+    return InvalidFields([FieldError(field=field_of(located(item["loc"])), detail=_words(item)) for item in found])
 
 
 def field_of(path: Sequence[int | str]) -> str:

@@ -88,6 +88,13 @@ class Hit(ResponseModel):
     list: ListVersion
     box: Box | None = None
     """Where it stands in the image."""
+    rule: str | None = None
+    """The kind of the rule that found it; `word` is then its name. Null for a word."""
+    tags: tuple[str, ...] = ()
+    replacement: str | None = None
+    """What the list wants shown in its place."""
+    covered: bool = False
+    """Whether a longer hit stands over it: summaries leave it out."""
 
 
 class Line(ResponseModel):
@@ -191,6 +198,8 @@ class TaskDetail(TaskSummary):
     top_level: int
     """The highest level of its hits; 0 without any."""
     hits: list[Hit]
+    hits_cut: bool
+    """Whether there were more; the gravest are kept."""
     redrive_of: UUID | None
     """The dead letter that it is another try at."""
     redriven_as: UUID | None
@@ -232,20 +241,6 @@ class WordListPage(ResponseModel):
     """The word lists of the caller's tenant."""
 
     items: list[WordListSummary]
-
-
-class ListedWord(ResponseModel):
-    """A word of a list."""
-
-    text: str
-    category: str
-    level: int
-
-
-class WordListDetail(WordListSummary):
-    """A word list with its words."""
-
-    words: list[ListedWord]
 
 
 class HealthCheck(ResponseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -22,6 +23,7 @@ from detectsched.api.schemas import (
 from detectsched.api.submission import Receipt
 from detectsched.db.models import DetectionRow, EngineRecord, HitRow, Task
 from detectsched.db.reads import TaskView
+from detectsched.matching.spans import prominent_among
 from detectsched.task import TERMINAL_STATES
 
 
@@ -58,7 +60,8 @@ def detail(view: TaskView) -> TaskDetail:
         detection=_judgement(detection),
         judged_by=[ListVersion(**version) for version in detection.lists] if detection else [],
         top_level=detection.top_level if detection else 0,
-        hits=[_hit(row) for row in view.hits],
+        hits=_hits(view.hits),
+        hits_cut=detection.hits_cut if detection else False,
         redrive_of=task.redrive_of,
         redriven_as=view.redriven_as,
         callback_url=task.callback_url,
@@ -114,7 +117,12 @@ def _judgement(row: DetectionRow | None) -> Judgement | None:
     )
 
 
-def _hit(row: HitRow) -> Hit:
+def _hits(rows: Sequence[HitRow]) -> list[Hit]:
+    shown = prominent_among([(row.start_offset, row.end_offset, row.level) for row in rows])
+    return [_hit(row, covered=place not in shown) for place, row in enumerate(rows)]
+
+
+def _hit(row: HitRow, *, covered: bool) -> Hit:
     return Hit(
         word=row.word,
         matched=row.matched,
@@ -124,4 +132,8 @@ def _hit(row: HitRow) -> Hit:
         end=row.end_offset,
         list=ListVersion(id=row.list_id, version=row.list_version),
         box=box_of(row.box),
+        rule=row.rule,
+        tags=row.tags,
+        replacement=row.replacement,
+        covered=covered,
     )

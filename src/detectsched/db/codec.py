@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from detectsched.detection import Box, EngineResult, Line, ListVersion
+from detectsched.wordlist import ListOptions
 
 
 def box_to_json(box: Box | None) -> list[int] | None:
@@ -33,3 +36,14 @@ def engine_result_from_json(document: Mapping[str, Any]) -> EngineResult:
 def lists_to_json(lists: tuple[ListVersion, ...]) -> list[dict[str, Any]]:
     """Return list versions as ``{"id", "version"}``."""
     return [{"id": item.list_id, "version": item.version} for item in lists]
+
+
+def options_to_json(options: ListOptions) -> dict[str, Any]:
+    """Return every option of a list, defaults as well: a version means the same when defaults change."""
+    document: dict[str, Any] = msgspec.to_builtins(options)
+    return document
+
+
+def options_from_json(document: Mapping[str, Any]) -> ListOptions:
+    """Return the options that a word_list_version row holds."""
+    return msgspec.convert(document, ListOptions)

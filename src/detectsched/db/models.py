@@ -26,6 +26,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import Field, SQLModel
 
 _NOW = text("now()")
+_FALSE = text("false")
 
 
 def _text(*, default: str | None = None, **kwargs: Any) -> Any:
@@ -264,6 +265,8 @@ class DetectionRow(SQLModel, table=True):
     hit_count: int = Field(sa_column_kwargs={"server_default": "0"})
     top_level: int = Field(sa_column_kwargs={"server_default": "0"})
     lists: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
+    hits_cut: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
+    """Whether there were more hits than are kept."""
     error: str | None = _text()
     created_at: datetime = _time()
     finished_at: datetime | None = _time(default=False)
@@ -286,6 +289,10 @@ class HitRow(SQLModel, table=True):
     end_offset: int
     matched: str = _text()
     box: Any = Field(sa_column=Column(JSONB))
+    rule: str | None = _text()
+    """The kind of the rule that found it; None for a word."""
+    tags: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
+    replacement: str | None = _text()
 
 
 class Report(SQLModel, table=True):
@@ -485,6 +492,8 @@ class WordListVersion(SQLModel, table=True):
     word_count: int
     published_at: datetime = _time()
     published_by: str = _text(default="")
+    options: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="{}"))
+    """How it is matched; what is absent is as `ListOptions` has it."""
 
 
 class WordRow(SQLModel, table=True):
@@ -505,6 +514,11 @@ class WordRow(SQLModel, table=True):
     text: str = _text()
     category: str = _text()
     level: int
+    mode: str | None = _text()
+    """None: the list's."""
+    allow: bool = Field(default=False, sa_column_kwargs={"server_default": _FALSE})
+    tags: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False, server_default="{}"))
+    replacement: str | None = _text()
 
 
 class _Measured(SQLModel):

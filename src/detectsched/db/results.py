@@ -51,20 +51,24 @@ WITH ended AS (
     UPDATE engine_record r SET state = e.record, error = e.error, finished_at = now()
     FROM ended e WHERE r.task_id = e.id AND r.state = 'processing'
 ), judged AS (
-    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists, error, finished_at)
+    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists, hits_cut, error, finished_at)
     SELECT e.id, e.tenant, e.record, e.fence, coalesce(g.hits, 0), coalesce(g.level, 0), coalesce(g.lists, '[]')::jsonb,
-           e.error, now()
+           coalesce(g.cut, false), e.error, now()
     FROM ended e
-    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[]) AS g (id, hits, level, lists) USING (id)
+    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[], $30::bool[]) AS g (id, hits, level, lists, cut)
+        USING (id)
     ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, fence = excluded.fence, hit_count = excluded.hit_count,
-        top_level = excluded.top_level, lists = excluded.lists, error = excluded.error, finished_at = now()
+        top_level = excluded.top_level, lists = excluded.lists, hits_cut = excluded.hits_cut, error = excluded.error,
+        finished_at = now()
 ), found AS (
     INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched,
-                     box)
-    SELECT e.tenant, e.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb
+                     box, rule, tags, replacement)
+    SELECT e.tenant, e.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb,
+           g.rule, g.tags::jsonb, g.replacement
     FROM unnest($11::uuid[], $12::text[], $13::int[], $14::text[], $15::text[], $16::int[], $17::int[], $18::int[],
-                $19::text[], $20::text[]) WITH ORDINALITY
-        AS g (id, list, version, word, category, level, start, stop, matched, box, place) JOIN ended e USING (id)
+                $19::text[], $20::text[], $27::text[], $28::text[], $29::text[]) WITH ORDINALITY
+        AS g (id, list, version, word, category, level, start, stop, matched, box, rule, tags, replacement, place)
+        JOIN ended e USING (id)
     ORDER BY g.place
 ), commanded AS (
     INSERT INTO command (id, tenant, task_id, mac, object, kind, policy, level, body)
@@ -128,6 +132,8 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
             [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
             *_hit_columns([(task_id, hit) for task_id, detection in judged for hit in detection.hits]),
             *_command_columns(commands),
+            *_more_hit_columns([hit for _, detection in judged for hit in detection.hits]),
+            [detection.cut for _, detection in judged],
         )
     effective = {UUID(str(row["id"])) for row in rows}
     return [ending.task_id in effective for ending in endings]
@@ -172,6 +178,14 @@ def _hit_columns(hits: Sequence[tuple[UUID, Hit]]) -> list[list[Any]]:
         [hit.end for _, hit in hits],
         [hit.matched for _, hit in hits],
         [None if hit.box is None else json.dumps(box_to_json(hit.box)) for _, hit in hits],
+    ]
+
+
+def _more_hit_columns(hits: Sequence[Hit]) -> list[list[Any]]:
+    return [
+        [hit.rule for hit in hits],
+        [json.dumps(hit.tags) for hit in hits],
+        [hit.replacement for hit in hits],
     ]
 
 

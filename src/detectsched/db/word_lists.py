@@ -6,18 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from sqlmodel import col, select
 
+from detectsched.db.codec import options_from_json, options_to_json
 from detectsched.db.connection import Ledger
 from detectsched.db.models import WordList, WordListVersion
 from detectsched.detection import ListVersion
 from detectsched.errors import InvalidRequest, NotFound
-from detectsched.wordlist import ListContent, Word
+from detectsched.wordlist import ListContent, ListOptions, Mode, Word
 
 _PAGE: Final = 5000
 """Rows that are encoded or decoded at once, between two looks at the event loop."""
+_COLUMNS: Final = ("text", "category", "level", "mode", "allow", "tags", "replacement")
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -34,9 +36,17 @@ class ListSummary:
 
 
 async def publish(
-    ledger: Ledger, tenant: str, list_id: str, words: Sequence[Word], *, name: str, is_default: bool, by: str
+    ledger: Ledger,
+    tenant: str,
+    list_id: str,
+    words: Sequence[Word],
+    *,
+    name: str,
+    is_default: bool,
+    by: str,
+    options: ListOptions | None = None,
 ) -> ListVersion:
-    """Make these words the current version of a list, which is created when it is new.
+    """Make these words, matched in this way, the current version of a list, which is created when it is new.
 
     Raises:
         InvalidRequest: the id is not of lower-case letters, digits, ``-`` and ``_``.
@@ -60,34 +70,40 @@ async def publish(
             is_default,
         )
         await connection.execute(
-            "INSERT INTO word_list_version (tenant, list_id, version, word_count, published_by) "
-            "VALUES ($1, $2, $3, $4, $5)",
+            "INSERT INTO word_list_version (tenant, list_id, version, word_count, published_by, options) "
+            "VALUES ($1, $2, $3, $4, $5, $6)",
             tenant,
             list_id,
             version,
             len(words),
             by,
+            options_to_json(options or ListOptions()),
         )
         for first in range(0, len(words), _PAGE):
+            page = enumerate(words[first : first + _PAGE], first)
             await connection.copy_records_to_table(
                 "word",
-                records=[
-                    (tenant, list_id, version, place, word.text, word.category, word.level)
-                    for place, word in enumerate(words[first : first + _PAGE], first)
-                ],
-                columns=["tenant", "list_id", "version", "position", "text", "category", "level"],
+                records=[(tenant, list_id, version, place, *_columns_of(word)) for place, word in page],
+                columns=["tenant", "list_id", "version", "position", *_COLUMNS],
             )
     return ListVersion(list_id, version)
 
 
 async def load(ledger: Ledger, tenant: str, version: ListVersion) -> ListContent:
     """Return one version; one that does not exist is empty."""
+    async with ledger.connection() as connection:
+        options = await connection.fetchval(
+            "SELECT options FROM word_list_version WHERE tenant = $1 AND list_id = $2 AND version = $3",
+            tenant,
+            version.list_id,
+            version.version,
+        )
     words: list[Word] = []
     # Page by page: a hundred thousand rows at once would hold up the event loop.
     while len(words) % _PAGE == 0:
         async with ledger.connection() as connection:
             rows = await connection.fetch(
-                "SELECT text, category, level FROM word "
+                "SELECT text, category, level, mode, allow, tags, replacement FROM word "
                 "WHERE tenant = $1 AND list_id = $2 AND version = $3 AND position >= $4 ORDER BY position LIMIT $5",
                 tenant,
                 version.list_id,
@@ -97,8 +113,19 @@ async def load(ledger: Ledger, tenant: str, version: ListVersion) -> ListContent
             )
         if not rows:
             break
-        words += [Word(row["text"], row["category"], row["level"]) for row in rows]
-    return ListContent(tuple(words))
+        words += map(_word, rows)
+    return ListContent(tuple(words), options_from_json(options or {}))
+
+
+def _columns_of(word: Word) -> tuple[Any, ...]:
+    """Return what `_COLUMNS` name."""
+    mode = None if word.mode is None else word.mode.value
+    return word.text, word.category, word.level, mode, word.allow, list(word.tags), word.replacement
+
+
+def _word(row: Any) -> Word:
+    mode = None if row["mode"] is None else Mode(row["mode"])
+    return Word(row["text"], row["category"], row["level"], mode, row["allow"], tuple(row["tags"]), row["replacement"])
 
 
 async def summaries(ledger: Ledger, tenant: str) -> list[ListSummary]:

@@ -31,17 +31,24 @@ class Spans:
 
 
 def prominent(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits that a summary shows: from left to right the longest ones, none of which overlap.
+    """Return the hits that a summary shows, from left to right: see `prominent_among`."""
+    places = prominent_among([(hit.start, hit.end, hit.level) for hit in hits])
+    return sorted((hits[place] for place in places), key=lambda hit: hit.start)
 
-    Of hits at one place the gravest is shown.
+
+def prominent_among(places: Sequence[tuple[int, int, int]]) -> set[int]:
+    """Return which of some ``(start, end, level)`` a summary shows: the longest, none of which overlap.
+
+    Of those at one place the gravest is shown; of equals, the first.
     """
-    shown: list[Hit] = []
-    for hit in sorted(hits, key=lambda one: (one.start, -one.end, -one.level)):
-        if not shown or hit.start >= shown[-1].end:
-            shown.append(hit)
-        elif hit.end - hit.start > shown[-1].end - shown[-1].start:
-            shown[-1] = hit
-    return shown
+    shown: list[int] = []
+    for place in sorted(range(len(places)), key=lambda one: (places[one][0], -places[one][1], -places[one][2])):
+        start, end, _ = places[place]
+        if not shown or start >= places[shown[-1]][1]:
+            shown.append(place)
+        elif end - start > places[shown[-1]][1] - places[shown[-1]][0]:
+            shown[-1] = place
+    return set(shown)
 
 
 def masked(text: str, hits: Sequence[Hit]) -> str:

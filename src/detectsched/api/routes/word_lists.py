@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
+from detectsched.api import lists
 from detectsched.api.auth import Admin, Reader
-from detectsched.api.bodies import ListId, PublishWordList, WordEntry, read_json
+from detectsched.api.bodies import ListId, require_json
 from detectsched.api.context import Context
+from detectsched.api.lists import WordListDetail
 from detectsched.api.openapi import body, problems
-from detectsched.api.problems import FieldError, InvalidFields
-from detectsched.api.schemas import ListedWord, WordListDetail, WordListPage, WordListSummary
+from detectsched.api.schemas import WordListPage, WordListSummary
 from detectsched.db import word_lists
 from detectsched.detection import ListVersion
-from detectsched.matching.normalise import normalise_all
-from detectsched.wordlist import Word
 
 router = APIRouter(prefix="/api/word-lists", tags=["word lists"])
-
-_MOST_TOLD = 20
-"""Wrong words named in one answer."""
 
 Named = Annotated[ListId, Path(description="The list's id: lower-case letters, digits, - and _.")]
 
@@ -35,16 +30,17 @@ async def publish_word_list(
 
     Tasks that are matched from now on are judged by it, also those accepted before.
     """
-    wanted = await read_json(request, PublishWordList)
-    words = await asyncio.to_thread(_checked, wanted.words)
+    require_json(request)
+    wanted, content = await asyncio.to_thread(lists.parse, await request.body())
     await word_lists.publish(
         context.ledger,
         caller.tenant,
         list_id,
-        words,
+        content.words,
         name=wanted.name,
         is_default=wanted.is_default,
         by=f"key {caller.key_id}",
+        options=content.options,
     )
     published = await word_lists.summary(context.ledger, caller.tenant, list_id)
     response.headers["ETag"] = f'"{published.version}"'
@@ -58,37 +54,10 @@ async def list_word_lists(context: Context, caller: Reader) -> WordListPage:
     return WordListPage(items=[WordListSummary.model_validate(item) for item in found])
 
 
-@router.get("/{list_id}", responses=problems(404))
-async def get_word_list(list_id: Named, response: Response, context: Context, caller: Reader) -> WordListDetail:
-    """Get a word list with the words of its current version."""
+@router.get("/{list_id}", responses=problems(404), response_model=WordListDetail)
+async def get_word_list(list_id: Named, context: Context, caller: Reader) -> Response:
+    """Get a word list with the options and the words of its current version."""
     found = await word_lists.summary(context.ledger, caller.tenant, list_id)
     content = await word_lists.load(context.ledger, caller.tenant, ListVersion(list_id, found.version))
-    response.headers["ETag"] = f'"{found.version}"'
-    return WordListDetail(
-        **WordListSummary.model_validate(found).model_dump(),
-        words=[ListedWord.model_validate(word) for word in content.words],
-    )
-
-
-def _checked(entries: Sequence[WordEntry]) -> list[Word]:
-    """Return the words, each once.
-
-    Raises:
-        InvalidFields: some hold nothing that the matcher could see.
-    """
-    folded = normalise_all([entry.text for entry in entries])
-    unseen = [place for place, content in enumerate(folded) if not content.strip()]
-    if unseen:
-        raise InvalidFields(
-            [
-                FieldError(
-                    field=f"words.{place}.text",
-                    detail=f"{entries[place].text!r} holds nothing that can be seen: take it out",
-                )
-                for place in unseen[:_MOST_TOLD]
-            ]
-        )
-    first: dict[str, WordEntry] = {}
-    for entry in entries:
-        first.setdefault(entry.text, entry)
-    return [Word(entry.text, entry.category, entry.level) for entry in first.values()]
+    document = await asyncio.to_thread(lists.shown, WordListSummary.model_validate(found), content)
+    return Response(document, media_type="application/json", headers={"ETag": f'"{found.version}"'})
