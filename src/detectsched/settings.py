@@ -362,6 +362,8 @@ class WebhookSettings(Group):
     """What a dispatcher was sending when it died is sent by another after this time."""
     max_in_flight: int = Field(64, ge=1, le=1000)
     """Messages one dispatcher sends at once."""
+    max_in_flight_per_tenant: int = Field(32, ge=1, le=1000)
+    """Of these for one tenant, so that the slow receivers of one do not hold up the others' messages."""
     max_in_flight_per_endpoint: int = Field(4, ge=1, le=100)
     """Of these to one webhook, or to one host of a tenant's callbacks: a slow one does not hold up the others."""
     max_attempts: int = Field(12, ge=1, le=100)

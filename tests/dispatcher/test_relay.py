@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -15,7 +16,7 @@ from detectsched.db.deliveries import DeliveryState, Mark, Totals, claim, mark, 
 from detectsched.db.notifications import WEBHOOK_CHANNEL, Notifications
 from detectsched.db.webhooks import rotate_secret
 from detectsched.dispatcher.relay import Relay
-from detectsched.settings import PostgresSettings, WebhookSettings
+from detectsched.settings import EncryptionSettings, PostgresSettings, WebhookSettings
 from detectsched.webhooks.signing import new_secret
 from tests.support import receiver as play
 from tests.support.contract import check_service_contract
@@ -255,6 +256,72 @@ async def test_a_slow_address_holds_up_nobody(outbox: Outbox, receiver: Receiver
         assert await relay.run_once() == LAX.max_in_flight_per_endpoint, "then the next of the slow one"
 
 
+async def test_tenants_take_turns(outbox: Outbox, receiver: Receiver, ledger: Ledger) -> None:
+    """One with any number of slow hosts has its share of the requests under way; another's messages go at once."""
+    few = LAX.model_copy(update={"max_in_flight": 6, "max_in_flight_per_tenant": 4, "timeout_seconds": 3.0})
+    await outbox.execute("INSERT INTO tenant (id, name) VALUES ('other', 'Other')")
+    other = Outbox(ledger, "other")
+    await other.webhook(receiver.url)
+    # On all of this machine's loopback addresses, each of which is another host.
+    async with receiving("0.0.0.0") as slow:  # noqa: S104
+        slow.always = play.hang
+        for number in range(9):
+            await outbox.finish(await outbox.begin(number, callback_url=f"http://127.0.0.{number + 1}:{slow.port}/"))
+        small = Relay(ledger, few, tick_seconds=CALM)
+        await other.write(2)
+        assert await small.run_once() == 6, "four of one, both of the other"
+        await wait_until(lambda: len(receiver.received) == 2, "the other's messages")
+        await wait_until(state(outbox, "delivered", 2), "their marks")
+        assert await small.run_once() == 0, "the share of the first is used up"
+        await other.write(1)
+        assert await small.run_once() == 1
+        await wait_until(state(outbox, "delivered", 3), "the other's next message")
+        await small.stop()
+
+
+async def test_a_lone_tenant_is_bounded_as_well(outbox: Outbox, receiver: Receiver, ledger: Ledger) -> None:
+    """Turns are counted over its webhooks; what ends makes room for the rest."""
+    few = LAX.model_copy(update={"max_in_flight_per_tenant": 3})
+    relay = Relay(ledger, few, tick_seconds=CALM)
+    for _ in range(3):
+        await outbox.webhook(receiver.url)
+    await outbox.write(4)
+    assert await relay.run_once() == 3
+    await relay.settled()
+    async with running([relay]):
+        await wait_until(state(outbox, "delivered", 12), "all of them")
+    assert receiver.most_open <= 3
+
+
+async def test_secrets_are_sealed_where_there_is_a_master_key(
+    postgres_url: str, receiver: Receiver, outbox: Outbox
+) -> None:
+    """They sign as ever; without the master key nothing is sent, and everything is there when it is back."""
+    encryption = EncryptionSettings(master_keys=SecretStr(base64.b64encode(bytes(32)).decode()))
+    sealing = Ledger(PostgresSettings(url=SecretStr(postgres_url), pool_size=4, read_pool_size=2), encryption)
+    sealed = Outbox(sealing)
+    relay = Relay(sealing, LAX, tick_seconds=CALM)
+    _, secret = await sealed.webhook(receiver.url)
+    await sealed.write()
+    await sealed.finish(await sealed.begin(callback_url=receiver.url))
+    assert await turn(relay) == 2
+    kept = [row["secret"] for row in await sealed.rows("webhook_secret")]
+    assert len(kept) == 2
+    assert all(text.startswith("sealed:") for text in kept)
+    assert any(request.is_signed_by(secret, now=utc_now().timestamp()) for request in receiver.received)
+    await sealed.write()
+    await sealed.finish(await sealed.begin(2, callback_url=receiver.url))
+    without = Relay(outbox.ledger, LAX, tick_seconds=CALM)
+    assert await turn(without) == 2
+    assert len(receiver.received) == 2, "nothing is sent unsigned"
+    assert [row["last_error"] for row in await outbox.deliveries()][2:] == ["no_secret"] * 2
+    await outbox.make_due()
+    assert await turn(relay) == 2
+    assert {row["state"] for row in await outbox.deliveries()} == {"delivered"}
+    await relay.stop()
+    await sealing.close()
+
+
 async def test_the_whole_is_bounded(outbox: Outbox, receiver: Receiver, ledger: Ledger) -> None:
     """No more is under way than the settings allow; what ends makes room for what waits."""
     small = Relay(ledger, LAX.model_copy(update={"max_in_flight": 2}), tick_seconds=CALM)
@@ -284,11 +351,11 @@ async def test_a_claim_that_was_taken_over_marks_nothing(outbox: Outbox) -> None
     await outbox.write()
 
     async def claimed(lease: float) -> Mark:
-        [message] = await claim(outbox.ledger, sending={}, per_channel=4, limit=9, lease_seconds=lease)
+        [message] = await claim(outbox.ledger, sending={}, per_channel=4, per_tenant=9, limit=9, lease_seconds=lease)
         return Mark(message.id, message.until, DeliveryState.DELIVERED, status=200)
 
     late, current = await claimed(0), await claimed(60)
-    assert await claim(outbox.ledger, sending={}, per_channel=4, limit=9, lease_seconds=60) == []
+    assert await claim(outbox.ledger, sending={}, per_channel=4, per_tenant=9, limit=9, lease_seconds=60) == []
     assert await mark(outbox.ledger, [late]) == [False]
     assert await mark(outbox.ledger, [current, current]) == [True, True]
     assert await mark(outbox.ledger, [current]) == [False], "it is over"

@@ -7,7 +7,7 @@ itself. That end is also its fence: the mark of a sender whose claim somebody el
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -15,6 +15,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from detectsched.db.connection import Ledger
+from detectsched.db.signing_secrets import opened_secret
+from detectsched.errors import SealBroken
+from detectsched.sealing import MasterKeys
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
 
 
 class DeliveryState(StrEnum):
@@ -32,8 +38,8 @@ class DeliveryState(StrEnum):
 class Claimed:
     """A message that is ours to send until the claim runs out.
 
-    ``secrets`` are the current one and those that have not retired, the newest first. ``age_seconds`` counts from when
-    it was written or driven again.
+    ``secrets`` are the current one and those that have not retired, the newest first, as far as they can be opened.
+    ``age_seconds`` counts from when it was written or driven again.
     """
 
     id: UUID
@@ -72,8 +78,9 @@ class Totals:
     failed: int = 0
 
 
-# Each channel yields no more than its share, so that a slow address with a long backlog leaves room for the others.
-# The recursion steps from channel to channel through the index: it costs as many look-ups as there are channels.
+# Each channel yields no more than its share, so that a slow address with a long backlog leaves room for the others, and
+# tenants take turns, each up to its own share. The recursion steps from channel to channel through the index: it costs
+# as many look-ups as there are channels.
 _CLAIM: Final = """
 WITH RECURSIVE channels AS (
     (SELECT channel FROM webhook_delivery WHERE state = 'pending' ORDER BY channel LIMIT 1)
@@ -81,21 +88,25 @@ WITH RECURSIVE channels AS (
     SELECT (SELECT d.channel FROM webhook_delivery d WHERE d.state = 'pending' AND d.channel > c.channel
             ORDER BY d.channel LIMIT 1)
     FROM channels c WHERE c.channel IS NOT NULL
-), due AS (
-    SELECT d.id
+), busy AS (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::int[]) AS busy (tenant, channel, count)
+), candidate AS (
+    SELECT d.id, d.next_at, coalesce((SELECT sum(busy.count) FROM busy WHERE busy.tenant = d.tenant), 0)
+        + row_number() OVER (PARTITION BY d.tenant ORDER BY coalesce(b.count, 0), d.next_at) AS turn
     FROM channels c
     LEFT JOIN webhook w ON w.id::text = c.channel
-    LEFT JOIN unnest($1::text[], $2::int[]) AS busy (channel, count) ON busy.channel = c.channel
+    LEFT JOIN busy b ON b.channel = c.channel
     CROSS JOIN LATERAL (
-        SELECT id, next_at FROM webhook_delivery
+        SELECT id, tenant, next_at FROM webhook_delivery
         WHERE channel = c.channel AND state = 'pending' AND next_at <= now()
-        ORDER BY next_at LIMIT greatest($3 - coalesce(busy.count, 0), 0)
+        ORDER BY next_at LIMIT greatest($4 - coalesce(b.count, 0), 0)
         FOR UPDATE SKIP LOCKED
     ) d
     WHERE coalesce(w.enabled, true)
-    ORDER BY coalesce(busy.count, 0), d.next_at LIMIT $4
+), due AS (
+    SELECT id FROM candidate WHERE turn <= $5 ORDER BY turn, next_at LIMIT $6
 )
-UPDATE webhook_delivery d SET attempts = d.attempts + 1, next_at = now() + $5 * interval '1 second'
+UPDATE webhook_delivery d SET attempts = d.attempts + 1, next_at = now() + $7 * interval '1 second'
 FROM due WHERE d.id = due.id
 RETURNING d.id, d.message_id, d.tenant, d.channel, d.webhook_id, d.event, d.body, d.attempts, d.next_at,
     coalesce(d.url, (SELECT w.url FROM webhook w WHERE w.id = d.webhook_id)) AS url,
@@ -140,19 +151,32 @@ SELECT (SELECT count(*) FROM webhook_delivery WHERE state = 'pending') AS pendin
 
 
 async def claim(
-    ledger: Ledger, *, sending: Mapping[str, int], per_channel: int, limit: int, lease_seconds: float
+    ledger: Ledger,
+    *,
+    sending: Mapping[tuple[str, str], int],
+    per_channel: int,
+    per_tenant: int,
+    limit: int,
+    lease_seconds: float,
 ) -> list[Claimed]:
     """Claim messages that are due, at most ``limit``.
 
-    Of no channel are there more than ``per_channel`` together with those that the caller is sending already
-    (``sending``: how many, by channel).
+    Together with those that the caller is sending already (``sending``: how many, by tenant and channel) there are no
+    more than ``per_channel`` of any channel and no more than ``per_tenant`` of any tenant.
     """
-    channels = list(sending)
+    busy = list(sending)
     async with ledger.connection() as connection:
         rows = await connection.fetch(
-            _CLAIM, channels, [sending[channel] for channel in channels], per_channel, limit, lease_seconds
+            _CLAIM,
+            [tenant for tenant, _ in busy],
+            [channel for _, channel in busy],
+            [sending[each] for each in busy],
+            per_channel,
+            per_tenant,
+            limit,
+            lease_seconds,
         )
-    return [_claimed(row) for row in rows]
+    return [_claimed(row, ledger.master) for row in rows]
 
 
 async def mark(ledger: Ledger, marks: Sequence[Mark]) -> list[bool]:
@@ -184,7 +208,7 @@ async def totals(ledger: Ledger) -> Totals:
     return Totals(**dict(row))
 
 
-def _claimed(row: Any) -> Claimed:
+def _claimed(row: Any, master: MasterKeys) -> Claimed:
     return Claimed(
         id=UUID(str(row["id"])),
         message_id=UUID(str(row["message_id"])),
@@ -198,5 +222,13 @@ def _claimed(row: Any) -> Claimed:
         attempt=row["attempts"],
         until=row["next_at"],
         age_seconds=row["age"],
-        secrets=tuple(row["secrets"]),
+        secrets=tuple(_opened(row["secrets"], row["tenant"], master)),
     )
+
+
+def _opened(secrets: Sequence[str], tenant: str, master: MasterKeys) -> Iterator[str]:
+    for kept in secrets:
+        try:
+            yield opened_secret(master, tenant, kept)
+        except SealBroken as error:
+            log.warning("a secret of webhooks cannot be opened", tenant=tenant, error=error.detail)

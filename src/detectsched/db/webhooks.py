@@ -12,6 +12,7 @@ from sqlmodel import col, select
 from detectsched.db.audit import Actor, entry, record
 from detectsched.db.connection import Connection, Ledger
 from detectsched.db.models import Webhook
+from detectsched.db.signing_secrets import opened_secret, sealed_secret
 from detectsched.errors import Conflict, NotFound
 
 _NO_WEBHOOK: Final = "there is no such webhook"
@@ -63,7 +64,7 @@ async def create_webhook(
         if await connection.fetchval(_COUNT, tenant) >= most:
             raise Conflict(f"the tenant has {most} webhooks, which is the most: delete one")
         row = await connection.fetchrow(_CREATE, uuid4(), tenant, url, list(events))
-        await connection.execute(_KEEP, tenant, row["id"], secret)
+        await connection.execute(_KEEP, tenant, row["id"], sealed_secret(ledger.master, tenant, secret))
         await record(connection, tenant, by, "create_webhook", str(row["id"]), {"url": url, "events": list(events)})
     return Webhook(**dict(row))
 
@@ -142,19 +143,23 @@ async def rotate_secret(
             raise NotFound(_NO_WEBHOOK)
         await connection.execute(_FORGET_RETIRED, tenant, webhook_id)
         retires_at: datetime | None = await connection.fetchval(_RETIRE, tenant, webhook_id, overlap_seconds)
-        await connection.execute(_KEEP, tenant, webhook_id, secret)
+        await connection.execute(_KEEP, tenant, webhook_id, sealed_secret(ledger.master, tenant, secret))
         await record(connection, tenant, by, "rotate_webhook_secret", str(webhook_id or "callbacks"), {})
     return retires_at
 
 
 async def ensure_callback_secret(ledger: Ledger, tenant: str, secret: str) -> str:
-    """Keep a secret for a tenant's callbacks if it has none, and return the current one: nothing is sent unsigned."""
+    """Keep a secret for a tenant's callbacks if it has none, and return the current one: nothing is sent unsigned.
+
+    Raises:
+        SealBroken: there is one whose master key is gone.
+    """
     async with ledger.transaction() as connection:
         await connection.execute(_LOCK, tenant)
         current: str | None = await connection.fetchval(_CALLBACKS, tenant)
         if current is None:
-            await connection.execute(_KEEP, tenant, None, secret)
-    return current or secret
+            await connection.execute(_KEEP, tenant, None, sealed_secret(ledger.master, tenant, secret))
+    return secret if current is None else opened_secret(ledger.master, tenant, current)
 
 
 async def disable_webhook(ledger: Ledger, webhook_id: UUID, *, reason: str, by: Actor) -> bool:

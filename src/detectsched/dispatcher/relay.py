@@ -18,13 +18,13 @@ from detectsched.db.audit import Actor
 from detectsched.db.connection import Ledger
 from detectsched.db.deliveries import Claimed, DeliveryState, Mark, bury_old, claim, mark
 from detectsched.db.group_commit import GroupCommit
-from detectsched.errors import StoreUnavailable
+from detectsched.errors import SealBroken, StoreUnavailable
 from detectsched.lifecycle import Loop
 from detectsched.settings import WebhookSettings
 from detectsched.telemetry import get_logger
 from detectsched.webhooks import signing
 from detectsched.webhooks.sender import Sender
-from detectsched.webhooks.verdict import Fate, Verdict, judge
+from detectsched.webhooks.verdict import Answer, Fate, Verdict, judge
 
 log = get_logger(__name__)
 
@@ -50,7 +50,7 @@ class Relay(Loop):
         self._settings = settings
         self._sender: Sender | None = None
         self._sends: set[asyncio.Task[None]] = set()
-        self._sending: Counter[str] = Counter()
+        self._sending: Counter[tuple[str, str]] = Counter()
         self._full = False
         self._bug: BaseException | None = None
         self._last_burial = 0.0
@@ -68,16 +68,23 @@ class Relay(Loop):
             self._ledger,
             sending=self._sending,
             per_channel=self._settings.max_in_flight_per_endpoint,
+            per_tenant=self._settings.max_in_flight_per_tenant,
             limit=room,
             lease_seconds=self._settings.claim_seconds,
         )
         for message in claimed:
             self._begin(message)
-        # Then there may be more that is due, and each send that ends makes room for it.
-        self._full = len(claimed) == room or any(
-            count >= self._settings.max_in_flight_per_endpoint for count in self._sending.values()
-        )
+        self._full = len(claimed) == room or self._is_some_share_used_up()
         return len(claimed)
+
+    def _is_some_share_used_up(self) -> bool:
+        """Whether there may be more that is due: then each send that ends makes room for it."""
+        tenants: Counter[str] = Counter()
+        for (tenant, _), count in self._sending.items():
+            tenants[tenant] += count
+        return any(count >= self._settings.max_in_flight_per_endpoint for count in self._sending.values()) or any(
+            count >= self._settings.max_in_flight_per_tenant for count in tenants.values()
+        )
 
     async def settled(self) -> None:
         """Wait until everything that was begun has been answered and marked."""
@@ -99,16 +106,16 @@ class Relay(Loop):
             await sender.close()
 
     def _begin(self, message: Claimed) -> None:
-        self._sending[message.channel] += 1
+        self._sending[message.tenant, message.channel] += 1
         send = asyncio.create_task(self._deliver(message), name=f"webhook-{message.id}")
         self._sends.add(send)
-        send.add_done_callback(lambda done: self._ended(done, message.channel))
+        send.add_done_callback(lambda done: self._ended(done, (message.tenant, message.channel)))
 
-    def _ended(self, send: asyncio.Task[None], channel: str) -> None:
+    def _ended(self, send: asyncio.Task[None], share: tuple[str, str]) -> None:
         self._sends.discard(send)
-        self._sending[channel] -= 1
-        if not self._sending[channel]:
-            del self._sending[channel]
+        self._sending[share] -= 1
+        if not self._sending[share]:
+            del self._sending[share]
         if not send.cancelled() and (error := send.exception()) is not None:
             # It ends the loop, and with it the process: a bug must not be retried for ever in silence.
             self._bug = error
@@ -118,26 +125,37 @@ class Relay(Loop):
 
     async def _deliver(self, message: Claimed) -> None:
         try:
-            secrets = message.secrets or await self._first_secret(message.tenant)
-            self._sender = self._sender or Sender(self._settings)
-            now = utc_now()
-            headers = signing.headers(str(message.message_id), int(now.timestamp()), message.body, secrets)
-            failpoints.hit("webhook.before_send")
-            answer = await self._sender.send(message.url, message.body, headers)
-            failpoints.hit("webhook.after_send")
             verdict = judge(
-                answer,
+                await self._send(message),
                 attempt=message.attempt,
                 age_seconds=message.age_seconds,
                 settings=self._settings,
-                now=now,
+                now=utc_now(),
             )
             await self._settle(message, verdict)
         except StoreUnavailable as error:
             log.warning("a message to a webhook is sent again", delivery=str(message.id), error=error.detail)
 
-    async def _first_secret(self, tenant: str) -> Sequence[str]:
-        return [await webhooks.ensure_callback_secret(self._ledger, tenant, signing.new_secret())]
+    async def _send(self, message: Claimed) -> Answer:
+        secrets = message.secrets or await self._first_secret(message)
+        if not secrets:
+            # Nothing is sent unsigned; whoever brings the master key back finds the message still there.
+            return Answer(error="no_secret")
+        self._sender = self._sender or Sender(self._settings)
+        headers = signing.headers(str(message.message_id), int(utc_now().timestamp()), message.body, secrets)
+        failpoints.hit("webhook.before_send")
+        answer = await self._sender.send(message.url, message.body, headers)
+        failpoints.hit("webhook.after_send")
+        return answer
+
+    async def _first_secret(self, message: Claimed) -> Sequence[str]:
+        """Make the secret of a tenant's callbacks at the first need; a webhook has had its own from the beginning."""
+        if message.webhook_id is not None:
+            return ()
+        try:
+            return (await webhooks.ensure_callback_secret(self._ledger, message.tenant, signing.new_secret()),)
+        except SealBroken:
+            return ()
 
     async def _settle(self, message: Claimed, verdict: Verdict) -> None:
         state = _STATES[verdict.fate]
