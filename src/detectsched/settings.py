@@ -65,6 +65,16 @@ class EngineName(StrEnum):
     PADDLE = "paddle"
 
 
+class FramePolicy(StrEnum):
+    """Which frames of an animation, or pages of a file with several, are read."""
+
+    FIRST = "first"
+    SAMPLE = "sample"
+    """All if there are no more than max_frames; else as many, evenly spread, the first and the last among them."""
+    ALL = "all"
+    """All; a file with more than max_frames is refused."""
+
+
 class LogFormat(StrEnum):
     """How log lines look."""
 
@@ -286,6 +296,10 @@ class OcrSettings(Group):
     """Local directory of the detection model (paddle)."""
     recognition_model_dir: Path | None = None
     """Local directory of the recognition model (paddle)."""
+    frames: FramePolicy = FramePolicy.SAMPLE
+    """Which frames of an animation, or pages of a TIFF, are read: first, sample or all."""
+    max_frames: int = Field(8, ge=1, le=100)
+    """Most frames or pages of one file that are read; fewer where together they have more pixels than one image may."""
     start_timeout_seconds: float = Field(120.0, gt=0)
     """How long an engine process may take to become ready."""
     recycle_after_images: int = Field(500, ge=1)

@@ -234,14 +234,14 @@ OOM = RuntimeError("Failed to allocate memory for requested buffer of size 93952
 def test_the_first_rung_is_the_same_process_being_thrifty() -> None:
     """Then it must read its test image, before anybody relies on it again."""
     engine = Weak(OOM)
-    answer = examine(engine, Read(1, IMAGE), 10**6)
+    answer = examine(engine, Read(1, IMAGE), OcrSettings(), 10**6)
     assert isinstance(answer, Done)
     assert engine.calls == [False, True, False]
 
 
 def test_an_engine_that_reads_nothing_after_a_failure_is_found_out() -> None:
     """PaddleOCR issue 13145: the GPU's memory was full, and results were empty from then on."""
-    answer = examine(Weak(OOM, spoilt=True), Read(1, IMAGE), 10**6)
+    answer = examine(Weak(OOM, spoilt=True), Read(1, IMAGE), OcrSettings(), 10**6)
     assert isinstance(answer, Broken)
     assert answer.reason == "out_of_memory"
     assert "read ''" in answer.detail
@@ -254,6 +254,6 @@ def test_an_engine_that_reads_nothing_after_a_failure_is_found_out() -> None:
 def test_other_failures_are_not_tried_in_the_same_process(error: Exception, reason: str) -> None:
     """What CUDA has spoilt stays spoilt until the process ends."""
     engine = Weak(error)
-    answer = examine(engine, Read(7, IMAGE), 10**6)
+    answer = examine(engine, Read(7, IMAGE), OcrSettings(), 10**6)
     assert isinstance(answer, Broken)
     assert (answer.serial, answer.reason, engine.calls) == (7, reason, [False])

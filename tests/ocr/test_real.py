@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 from PIL import Image
@@ -17,6 +16,7 @@ from PIL import Image
 from detectsched.errors import ConfigurationError, PayloadRejected
 from detectsched.ocr.pool import EnginePool
 from detectsched.settings import EngineName, OcrSettings
+from tests.ocr.corpus import LEGIBLE, WORDS
 from tests.ocr.drawing import CHINESE, ENGLISH, MIXED, encoded, page, recall
 from tests.ocr.test_process import is_gone
 from tests.support.waiting import wait_until
@@ -59,59 +59,25 @@ async def test_chinese_english_and_mixed_lines_are_read_where_they_are(pool: Eng
         assert 0.9 < line.score <= 1
 
 
-def low_contrast() -> bytes:
-    """Write light grey on white."""
-    return encoded(page(THREE, ink=(225, 225, 225), ground=(250, 250, 250)))
-
-
-def sixteen_bit() -> bytes:
-    """Use 12 bits of 16-bit words."""
-    return encoded(Image.fromarray(np.asarray(page(THREE, mode="L")).astype(np.uint16) * 16))
-
-
-def turned(degrees: int) -> bytes:
-    """Lay a page on its side or stand it on its head."""
-    return encoded(page(THREE).rotate(degrees, expand=True, fillcolor="white"))
-
-
-def held_sideways() -> bytes:
-    """Store a page turned, and say so in EXIF."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    return encoded(page(THREE).rotate(90, expand=True), "JPEG", quality=90, exif=exif)
-
-
-def animated() -> bytes:
-    """Show the text in the first frame only."""
-    return encoded(page(THREE), "GIF", save_all=True, append_images=[page([])])
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        pytest.param(lambda: encoded(page(THREE, ink="white", ground=(18, 18, 18))), id="dark mode"),
-        pytest.param(low_contrast, id="low contrast"),
-        pytest.param(lambda: encoded(page(THREE, ink=(0, 0, 0, 255), ground=(0, 0, 0, 0), mode="RGBA")), id="alpha"),
-        pytest.param(
-            lambda: encoded(page(THREE, ink=(255, 255, 255, 255), ground=(255, 255, 255, 0), mode="RGBA"), "WEBP"),
-            id="white on nothing",
-        ),
-        pytest.param(lambda: encoded(page(THREE).convert("CMYK"), "JPEG", quality=90), id="CMYK"),
-        pytest.param(sixteen_bit, id="16 bit"),
-        pytest.param(lambda: encoded(page(THREE).convert("1"), "TIFF"), id="fax"),
-        pytest.param(lambda: encoded(page(THREE), "AVIF"), id="AVIF"),
-        pytest.param(lambda: encoded(page(THREE), "JPEG", quality=20), id="poor JPEG"),
-        pytest.param(animated, id="animation"),
-        pytest.param(held_sideways, id="EXIF"),
-        pytest.param(lambda: turned(90), id="on its side"),
-        pytest.param(lambda: turned(180), id="on its head"),
-        pytest.param(lambda: turned(10), id="slanted"),
-        pytest.param(lambda: encoded(page(THREE, size=10, step=20, width=200)), id="tiny"),
-    ],
-)
-async def test_every_kind_of_image_is_read_completely(pool: EnginePool, image: Any) -> None:
+@pytest.mark.parametrize("name", LEGIBLE)
+async def test_every_kind_of_image_is_read_completely(pool: EnginePool, name: str) -> None:
     """The engine gets what a person would see."""
-    assert recall(THREE, (await pool.read(image())).lines) == 1.0
+    assert recall(WORDS, (await pool.read(LEGIBLE[name]())).lines) == 1.0
+
+
+@pytest.mark.parametrize("size", [8, 10, 12, 14, 16])
+async def test_small_print_is_read_completely(pool: EnginePool, size: int) -> None:
+    """From eight pixels on."""
+    image = page(THREE, size=size, step=2 * size, width=20 * size)
+    assert recall(THREE, (await pool.read(encoded(image))).lines) == 1.0
+
+
+async def test_frames_lie_below_each_other_on_one_plane(pool: EnginePool) -> None:
+    """A hit's box tells in which frame it is: the first ends where the second begins."""
+    first, second = (page([word], width=460, height=110) for word in WORDS)
+    result = await pool.read(encoded(first, "TIFF", save_all=True, append_images=[second]))
+    assert (result.width, result.height) == (460, 220)
+    assert [line.box.top // 110 for line in result.lines] == [0, 1]
 
 
 async def test_a_long_screenshot_is_read_completely_in_its_own_coordinates(pool: EnginePool) -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 from detectsched.errors import ConfigurationError, PayloadRejected
 from detectsched.ocr.pool import EnginePool
 from detectsched.settings import EngineName, OcrSettings
+from tests.ocr.corpus import LEGIBLE, WORDS
 from tests.ocr.drawing import CHINESE, ENGLISH, MIXED, encoded, page, recall
 
 pytestmark = [
@@ -56,6 +57,19 @@ async def test_chinese_english_and_mixed_lines_are_read_where_they_are(pool: Eng
         assert 10 <= line.box.left <= 35
         assert abs(line.box.top + line.box.bottom - 2 * (20 + 80 * number + 26)) < 30
         assert 0.8 < line.score <= 1
+
+
+ODD = (
+    "a phone's photo with a preview", "WebP", "AVIF", "HEIC", "palette", "fax", "CMYK", "16 bit", "black on nothing",
+    "white on nothing", "dark mode", "EXIF 6", "animated GIF", "animated WebP", "pages of a TIFF",
+)  # fmt: skip
+"""Those that PaddleOCR reads badly or not at all when it decodes them itself, and some others."""
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_odd_files_are_read_completely(pool: EnginePool, name: str) -> None:
+    """It gets what a person would see."""
+    assert recall(WORDS, (await pool.read(LEGIBLE[name]())).lines) == 1.0
 
 
 @pytest.mark.parametrize("degrees", [90, 180, 270])

@@ -24,7 +24,9 @@ from detectsched.api.cost import image_cost, payload_cost, text_cost
 from detectsched.clock import utc_now
 from detectsched.engines.catalog import engine_names
 from detectsched.errors import InvalidRequest, MalformedRequest, TooLarge, UnsupportedMedia
-from detectsched.ocr.inspect import inspect_image
+from detectsched.ocr.formats import BadImage
+from detectsched.ocr.frames import chosen_frames
+from detectsched.ocr.inspect import ImageFacts, inspect_image
 from detectsched.settings import Settings
 from detectsched.task import ENGINE_OCR, LANE_OCR, LANE_TEXT, QueueId, TaskKind, normalise_mac, normalise_object
 from detectsched.webhooks.targets import checked_url, guard_of
@@ -101,6 +103,7 @@ class Intake:
     def __init__(self, settings: Settings) -> None:
         self._engines = engine_names()
         self._limits = settings.api
+        self._ocr = settings.ocr
         self._lanes = settings.lanes
         self._guard = guard_of(settings.webhooks)
 
@@ -192,7 +195,7 @@ class Intake:
         media_type, cost = _OPAQUE, payload_cost(len(data))
         if engine == ENGINE_OCR:
             facts = inspect_image(data, max_pixels=self._limits.max_image_pixels, field=field)
-            media_type, cost = facts.media_type, image_cost(facts.width, facts.height)
+            media_type, cost = facts.media_type, self._frames_of(facts) * image_cost(facts.width, facts.height)
         elif engine == _ENGINE_PDF:
             # Readers take a PDF that begins anywhere in its first kilobyte.
             if b"%PDF-" not in data[:1024]:
@@ -201,6 +204,23 @@ class Intake:
         elif not data:
             raise InvalidRequest(f"the {field} is empty", field=field)
         return Payload(data, hashlib.sha256(data).digest(), media_type, _shown(file_name)), cost
+
+    def _frames_of(self, facts: ImageFacts) -> int:
+        """Return how many frames or pages will be read."""
+        if facts.format == "JPEG":
+            return 1
+        try:
+            chosen = chosen_frames(
+                facts.frames,
+                facts.width * facts.height,
+                policy=self._ocr.frames,
+                most=self._ocr.max_frames,
+                max_pixels=self._limits.max_image_pixels,
+            )
+        except BadImage:
+            # The runner says so, in the task's own words; here it is accepted like every image that cannot be read.
+            return 1
+        return len(chosen)
 
     def _submission(
         self,

@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from detectsched.detection import Box, Line
 from detectsched.errors import ConfigurationError, PayloadRejected
 from detectsched.ocr.canary import require_canary
-from detectsched.ocr.decode import decode
+from detectsched.ocr.decode import decode_frames
 from detectsched.ocr.engine import Engine, build_engine
 from detectsched.ocr.faults import Fault, fault_of
 from detectsched.ocr.protocol import Answer, Broken, Done, Read, Ready, Rejected, Setup, Unfit, frame, receive_request
@@ -37,7 +39,8 @@ def main() -> int:
     if not isinstance(setup, Setup):
         return 1
     try:
-        engine = build_engine(OcrSettings.model_validate(setup.settings), setup.slots)
+        settings = OcrSettings.model_validate(setup.settings)
+        engine = build_engine(settings, setup.slots)
         require_canary(engine)
     except ConfigurationError as error:
         say(answers, Unfit(error.detail))
@@ -47,7 +50,7 @@ def main() -> int:
         return 1
     say(answers, Ready(engine.name, engine.version))
     while isinstance(request := receive_request(requests), Read):
-        answer = examine(engine, request, setup.max_pixels)
+        answer = examine(engine, request, settings, setup.max_pixels)
         say(answers, answer)
         if isinstance(answer, Broken):
             # After an error inside native code nothing about this process can be relied on.
@@ -55,16 +58,16 @@ def main() -> int:
     return 0
 
 
-def examine(engine: Engine, request: Read, max_pixels: int) -> Answer:
+def examine(engine: Engine, request: Read, settings: OcrSettings, max_pixels: int) -> Answer:
     """Decode and read one image, turning whatever goes wrong into an answer.
 
     Out of memory, it is read once more with less of it: engines were seen to go on working after that. Whether this one
     does, its test image tells: of others it is known that they return nothing from then on (PaddleOCR issue 13145).
     """
-    answer = _read(engine, request, max_pixels, thrifty=request.thrifty)
+    answer = _read(engine, request, settings, max_pixels, thrifty=request.thrifty)
     if request.thrifty or not isinstance(answer, Broken) or answer.reason != Fault.OUT_OF_MEMORY:
         return answer
-    answer = _read(engine, request, max_pixels, thrifty=True)
+    answer = _read(engine, request, settings, max_pixels, thrifty=True)
     if isinstance(answer, Done):
         try:
             require_canary(engine)
@@ -73,18 +76,27 @@ def examine(engine: Engine, request: Read, max_pixels: int) -> Answer:
     return answer
 
 
-def _read(engine: Engine, request: Read, max_pixels: int, *, thrifty: bool) -> Answer:
+def _read(engine: Engine, request: Read, settings: OcrSettings, max_pixels: int, *, thrifty: bool) -> Answer:
+    """Read the frames or pages as one plane, each below the one before."""
     started = time.perf_counter()
+    lines: list[Line] = []
+    width = height = 0
     try:
-        image = decode(request.data, max_pixels=max_pixels)
-        lines = engine.read(image, thrifty=thrifty)
+        for frame in decode_frames(
+            request.data, max_pixels=max_pixels, policy=settings.frames, most=settings.max_frames
+        ):
+            lines += (replace(line, box=_lowered(line.box, height)) for line in engine.read(frame, thrifty=thrifty))
+            width, height = max(width, frame.shape[1]), height + frame.shape[0]
     except PayloadRejected as error:
         return Rejected(request.serial, error.reason, error.detail)
     except Exception as error:  # noqa: BLE001 - the runner decides what follows, it needs an answer in any case
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return Broken(request.serial, fault_of(error), _words(error))
-    height, width = image.shape[:2]
-    return Done(request.serial, lines, width, height, time.perf_counter() - started)
+    return Done(request.serial, tuple(lines), width, height, time.perf_counter() - started)
+
+
+def _lowered(box: Box, by: int) -> Box:
+    return Box(box.left, box.top + by, box.right, box.bottom + by)
 
 
 def _words(error: Exception) -> str:

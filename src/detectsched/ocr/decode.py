@@ -6,6 +6,7 @@ the OpenCV that PaddleX pins with rows of an earlier image below it), follow lin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -13,14 +14,23 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, ImageStat
 
 from detectsched.errors import PayloadRejected
-from detectsched.ocr.formats import BadImage, Problem, format_of, open_image
+from detectsched.ocr.formats import BadImage, Problem, check_size, format_of, open_image
+from detectsched.ocr.frames import chosen_frames, count_frames, is_whole_gif
+from detectsched.settings import FramePolicy
 
 _MIDDLE_GREY: Final = 128
 _DEEP_MODES: Final = ("I", "F")
 
 
 def decode(data: bytes, *, max_pixels: int) -> NDArray[np.uint8]:
-    """Decode the first frame.
+    """Decode the first frame; arguments, result and errors are those of `decode_frames`."""
+    return next(decode_frames(data, max_pixels=max_pixels))
+
+
+def decode_frames(
+    data: bytes, *, max_pixels: int, policy: FramePolicy = FramePolicy.FIRST, most: int = 1
+) -> Iterator[NDArray[np.uint8]]:
+    """Decode the frames or pages that are to be read; one that looks like the one before it is left out.
 
     EXIF orientation is applied; transparency is laid over white or black, whichever the visible pixels contrast with;
     more than eight bits a channel are stretched to eight.
@@ -28,39 +38,66 @@ def decode(data: bytes, *, max_pixels: int) -> NDArray[np.uint8]:
     Args:
         data: the whole file.
         max_pixels: most pixels (width times height) that are decoded.
+        policy: which frames are wanted.
+        most: how many of them, at most.
 
-    Returns:
-        Height × width × 3, BGR, contiguous, of the image as it is meant to be seen.
+    Yields:
+        Height × width × 3, BGR, contiguous, of each as it is meant to be seen.
 
     Raises:
         PayloadRejected: with a `Problem` as its reason. Running out of memory stays a MemoryError: that may work later.
     """
+    before: NDArray[np.uint8] | None = None
     try:
-        upright = _upright(_load(data, max_pixels))
-        rgb = _flatten(upright)
+        image = _open_whole(data, max_pixels)
+        # Behind a phone's photo there may be a preview, which shows the same.
+        count = 1 if format_of(image) == "JPEG" else count_frames(image, data)
+        pixels = image.width * image.height
+        for number in chosen_frames(count, pixels, policy=policy, most=most, max_pixels=max_pixels):
+            rgb = _flatten(_upright(_load(image, number, max_pixels)))
+            frame = np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1])
+            if before is None or not np.array_equal(frame, before):
+                yield frame
+            before = frame
     except BadImage as bad:
         raise PayloadRejected(bad.problem.value, bad.detail) from bad
-    return np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1])
 
 
-def _load(data: bytes, max_pixels: int) -> Image.Image:
+def _open_whole(data: bytes, max_pixels: int) -> Image.Image:
     # A module-wide switch that other libraries are known to turn on; then half an image would pass for a whole one.
     ImageFile.LOAD_TRUNCATED_IMAGES = False
+    image = open_image(data, max_pixels)
+    if format_of(image) == "PNG":
+        # Only this checks the checksum of every chunk and that the end is there; it uses the image up.
+        _guarded(image.verify)
+        return open_image(data, max_pixels)
+    if format_of(image) == "GIF" and not is_whole_gif(data):
+        raise _damaged("the end is missing")
+    return image
+
+
+def _load(image: Image.Image, number: int, max_pixels: int) -> Image.Image:
+    """Return an image at one of its frames, decoded."""
+    if number:
+        _guarded(lambda: image.seek(number))
+        # Pages of a file may differ in size.
+        check_size(image, max_pixels)
+    _guarded(image.load)
+    return image
+
+
+def _guarded(step: Callable[[], object]) -> None:
     try:
-        image = open_image(data, max_pixels)
-        if format_of(image) == "PNG":
-            # Only this checks the checksum of every chunk and that the end is there; it uses the image up.
-            image.verify()
-            image = open_image(data, max_pixels)
-        image.load()
+        step()
     except (BadImage, MemoryError):
         raise
     except Exception as error:
         # Pillow's plugins raise whatever their parsers run into: OSError, SyntaxError, struct.error, IndexError, ...
-        raise BadImage(
-            Problem.UNDECODABLE_IMAGE, f"the image is damaged or cut short ({error}): send the whole file again"
-        ) from error
-    return image
+        raise _damaged(str(error)) from error
+
+
+def _damaged(why: str) -> BadImage:
+    return BadImage(Problem.UNDECODABLE_IMAGE, f"the image is damaged or cut short ({why}): send the whole file again")
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -1,11 +1,12 @@
 """Which image formats are read, and how a file is opened without decoding a pixel.
 
 The API's check of the header and the strict decode in the engine's process both open files here, so what one accepts
-the other understands.
+the other understands. HEIC is read where the extra `heic` is installed: on the API and on the runners.
 """
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from enum import StrEnum
 from io import BytesIO
@@ -32,10 +33,19 @@ MEDIA_TYPES: Final = {
     "TIFF": "image/tiff",
     "BMP": "image/bmp",
     "AVIF": "image/avif",
+    "HEIF": "image/heic",
 }
 """The formats that are read, as Pillow calls them, and their media types."""
 
-READABLE: Final = "JPEG, PNG, WebP, GIF, TIFF, BMP or AVIF"
+_optional: set[str] = {"AVIF"} if features.check("avif") else set()
+with contextlib.suppress(ImportError):
+    import pillow_heif
+
+    pillow_heif.register_heif_opener(thumbnails=False)
+    _optional.add("HEIF")
+_FORMATS: Final = tuple(name for name in MEDIA_TYPES if name not in {"AVIF", "HEIF"} or name in _optional)
+
+READABLE: Final = "JPEG, PNG, WebP, GIF, TIFF, BMP" + (", HEIC" if "HEIF" in _optional else "") + " or AVIF"
 
 MIN_SIDE: Final = 8
 """Shortest side in pixels; nothing legible is smaller, and both engines misbehave below it."""
@@ -54,18 +64,15 @@ _SIGNATURES: Final = (
     (4, b"ftypavif", "AVIF"),
     (4, b"ftypavis", "AVIF"),
 )
+_HEIF: Final = ((4, b"ftyphei", "HEIC"), (4, b"ftyphev", "HEIC"), (4, b"ftypmif1", "HEIF"))
 _STRANGERS: Final = (
     (0, b"%PDF", "a PDF"),
-    (4, b"ftyphei", "HEIC"),
-    (4, b"ftyphev", "HEIC"),
-    (4, b"ftypmif1", "HEIF"),
+    *_HEIF,
     (0, b"8BPS", "a Photoshop file"),
     (0, b"PK\3\4", "a ZIP archive"),
     (0, b"<", "HTML, SVG or other markup"),
     (0, b"{", "JSON"),
 )
-_FORMATS: Final = tuple(name for name in MEDIA_TYPES if name != "AVIF" or features.check("avif"))
-
 # Pillow's own guard warns at one limit and raises at twice that; ours is a setting, is lower, and is checked in
 # `open_image` before anything is decoded.
 Image.MAX_IMAGE_PIXELS = None
@@ -81,6 +88,8 @@ class Problem(StrEnum):
     UNDECODABLE_IMAGE = "undecodable_image"
     """The beginning is right, but the file is damaged or cut short."""
     TOO_MANY_PIXELS = "too_many_pixels"
+    TOO_MANY_FRAMES = "too_many_frames"
+    """All frames or pages were to be read, and there are more than may be."""
     IMAGE_TOO_SMALL = "image_too_small"
 
 
@@ -109,6 +118,16 @@ def open_image(data: bytes, max_pixels: int) -> Image.Image:
         raise
     except Exception as error:
         raise _unopenable(data) from error
+    check_size(image, max_pixels)
+    return image
+
+
+def check_size(image: Image.Image, max_pixels: int) -> None:
+    """Judge the size of an image, or of the frame or page that it stands at.
+
+    Raises:
+        BadImage: it is too large or too small.
+    """
     width, height = image.size
     if width * height > max_pixels:
         raise BadImage(
@@ -120,7 +139,6 @@ def open_image(data: bytes, max_pixels: int) -> Image.Image:
             Problem.IMAGE_TOO_SMALL,
             f"the image is {width} × {height} pixels; each side must have at least {MIN_SIDE}",
         )
-    return image
 
 
 def format_of(image: Image.Image) -> str:
@@ -134,7 +152,7 @@ def _unopenable(data: bytes) -> BadImage:
     """Say whether this is a stranger or one of ours that is broken."""
     if not data:
         return BadImage(Problem.UNSUPPORTED_FORMAT, f"the image is empty; send a {READABLE} file")
-    for start, signature, name in _SIGNATURES:
+    for start, signature, name in _SIGNATURES + (_HEIF if "HEIF" in _optional else ()):
         if data[start : start + len(signature)] == signature:
             return BadImage(
                 Problem.UNDECODABLE_IMAGE,

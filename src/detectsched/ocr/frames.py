@@ -1,4 +1,4 @@
-"""How many frames or pages a file holds, without decoding any and without walking a hostile file to its end."""
+"""How many frames or pages a file holds, and which of them are read; nothing is decoded to find that out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,44 @@ from typing import Final
 
 from PIL import Image
 
-from detectsched.ocr.formats import format_of
+from detectsched.ocr.formats import BadImage, Problem, format_of
+from detectsched.settings import FramePolicy
 
+_TRAILER: Final = 0x3B
 MOST_COUNTED: Final = 100
 """Counting stops here: more is a long animation whatever the exact number."""
+
+
+_REACH: Final = 4
+"""A frame of an animation is drawn over those before it, so all of these are decoded: at most so many times the pixels
+that may be read."""
+
+
+def chosen_frames(count: int, pixels: int, *, policy: FramePolicy, most: int, max_pixels: int) -> list[int]:
+    """Return the numbers of the frames or pages that are read, from 0.
+
+    Args:
+        count: how many there are.
+        pixels: of the first one.
+        policy: which are wanted.
+        most: how many may be read.
+        max_pixels: how many pixels may be read in all.
+
+    Raises:
+        BadImage: all are wanted, and that is too many.
+    """
+    room = max(1, min(most, max_pixels // pixels))
+    if policy is FramePolicy.ALL and count > room:
+        raise BadImage(
+            Problem.TOO_MANY_FRAMES,
+            f"there are {count if count < MOST_COUNTED else f'{count} or more'} frames or pages of {pixels} pixels; at "
+            f"most {room} of that size are read: send them one by one",
+        )
+    if policy is FramePolicy.FIRST or room == 1:
+        return [0]
+    last = min(count, max(1, _REACH * max_pixels // pixels)) - 1
+    wanted = min(last + 1, room)
+    return sorted({round(number * last / max(1, wanted - 1)) for number in range(wanted)})
 
 
 def count_frames(image: Image.Image, data: bytes) -> int:
@@ -21,7 +55,7 @@ def count_frames(image: Image.Image, data: bytes) -> int:
     """
     name = format_of(image)
     if name == "GIF":
-        found = _gif_frames(data)
+        found, _ = _walk_gif(data)
     elif name == "TIFF":
         found = _tiff_pages(data)
     else:
@@ -29,8 +63,14 @@ def count_frames(image: Image.Image, data: bytes) -> int:
     return max(1, min(found, MOST_COUNTED))
 
 
-def _gif_frames(data: bytes) -> int:
-    """Count the image descriptors (GIF89a specification, section 20)."""
+def is_whole_gif(data: bytes) -> bool:
+    """Whether a GIF has its trailer, or more frames than are counted before it."""
+    frames, trailer = _walk_gif(data)
+    return trailer or frames >= MOST_COUNTED
+
+
+def _walk_gif(data: bytes) -> tuple[int, bool]:
+    """Count the image descriptors (GIF89a specification, section 20); return also whether the trailer follows them."""
     end = len(data)
     at = 13 + _colour_table(data[10])
     frames = 0
@@ -46,7 +86,7 @@ def _gif_frames(data: bytes) -> int:
         while at < end and data[at]:
             at += data[at] + 1
         at += 1
-    return frames
+    return frames, at < end and data[at] == _TRAILER
 
 
 def _colour_table(flags: int) -> int:

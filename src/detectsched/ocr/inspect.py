@@ -17,6 +17,7 @@ _REFUSALS: Final[dict[Problem, type[RequestRefused]]] = {
     Problem.UNSUPPORTED_FORMAT: UnsupportedMedia,
     Problem.UNDECODABLE_IMAGE: UnsupportedMedia,
     Problem.TOO_MANY_PIXELS: TooLarge,
+    Problem.TOO_MANY_FRAMES: TooLarge,
     Problem.IMAGE_TOO_SMALL: InvalidRequest,
 }
 
