@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from detectsched.api.auth import KeyCache
 from detectsched.api.edge import Answer
 from detectsched.api.encrypted import Opener
+from detectsched.api.export import Exports
 from detectsched.api.health import Readiness
 from detectsched.api.image_urls import ImageUrls
 from detectsched.api.intake import Intake
@@ -50,6 +51,7 @@ class ApiContext:
     guard: Guard
     readiness: Readiness
     answer: Answer
+    exports: Exports
 
     @classmethod
     def make(cls, queue: Queue, ledger: Ledger, blobs: BlobStore, settings: Settings) -> ApiContext:
@@ -74,6 +76,7 @@ class ApiContext:
             command_waiters=Waiters(stopping),
             guard=guard_of(settings.webhooks),
             readiness=Readiness(queue, ledger, settings, stopping),
+            exports=Exports(settings.reports),
             answer=Answer(metrics, fallback_seconds=settings.api.retry_after_seconds),
         )
 
