@@ -46,3 +46,16 @@ def pressure() -> None:
     from detectsched.bench.pressure import run_pressure
 
     raise typer.Exit(asyncio.run(run_pressure()))
+
+
+@bench.command()
+def rebuild(
+    tasks: Annotated[int, typer.Option(min=1, max=2_000_000, help="Open tasks.")] = 100_000,
+    queues: Annotated[int, typer.Option(min=1, max=1_000_000, help="Devices and objects that they belong to.")] = 1000,
+) -> None:
+    """Let Redis lose everything, and show how long it takes until tasks are handed out again."""
+    import uvloop
+
+    from detectsched.bench.rebuild import run_rebuild
+
+    raise typer.Exit(uvloop.run(run_rebuild(tasks=tasks, queues=queues)))

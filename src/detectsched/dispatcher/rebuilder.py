@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from detectsched import failpoints
@@ -18,8 +19,6 @@ from detectsched.telemetry import get_logger
 log = get_logger(__name__)
 
 _PAGE: Final = 2000
-_CHUNK: Final = 200
-"""Tasks per script call: a few milliseconds each, so that the server stays responsive meanwhile."""
 
 
 class Rebuilder(Loop):
@@ -60,13 +59,16 @@ class Rebuilder(Loop):
 
     async def _requeue(self, token: str) -> int:
         scripts = self._queue.rebuilding(token)
-        last, queued = 0, 0
-        while rows := await open_tasks(self._ledger, after=last, limit=_PAGE):
+        queued = 0
+        rows = await open_tasks(self._ledger, after=0, limit=_PAGE)
+        while rows:
             now_ms = await self._queue.now_ms()
             placements = [placement_of(row, self._settings.scheduler, now_ms=now_ms) for row in rows]
-            for i in range(0, len(placements), _CHUNK):
-                await scripts.enqueue(placements[i : i + _CHUNK])
+            # PostgreSQL looks for the next page while Redis takes this one: two machines, or two cores.
+            async with asyncio.TaskGroup() as both:
+                reading = both.create_task(open_tasks(self._ledger, after=rows[-1].task.sequence, limit=_PAGE))
+                both.create_task(scripts.enqueue(placements))
             await self._queue.rebuild.extend(token)
-            last = rows[-1].task.sequence
             queued += len(rows)
+            rows = reading.result()
         return queued

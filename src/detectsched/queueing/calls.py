@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from detectsched.task import Delivery, Entitlement, QueuedTask, QueueId, QueueKind
 from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
+
+
+_MOST_PER_CALL: Final = 50
+"""Tasks that one script works on: a few milliseconds, in which the server answers nobody else."""
 
 
 class Call(Protocol):
@@ -176,7 +180,7 @@ class Turns:
     min_batch: int
     starvation_seconds: float
     order: str
-    max_tasks: int = 200
+    max_tasks: int = _MOST_PER_CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +248,12 @@ class Scripts:
 
     async def enqueue(self, placements: Sequence[Placement]) -> list[Enqueued]:
         """Queue tasks; idempotent by task id."""
+        answers: list[Enqueued] = []
+        for i in range(0, len(placements), _MOST_PER_CALL):
+            answers += await self._enqueue(placements[i : i + _MOST_PER_CALL])
+        return answers
+
+    async def _enqueue(self, placements: Sequence[Placement]) -> list[Enqueued]:
         flat: list[str | int | float] = [self._now(), self._meta_ttl]
         for placement in placements:
             task = placement.task
@@ -283,6 +293,12 @@ class Scripts:
 
     async def complete(self, completions: Sequence[Completion]) -> list[Completed]:
         """Forget tasks that are terminal in PostgreSQL."""
+        answers: list[Completed] = []
+        for i in range(0, len(completions), _MOST_PER_CALL):
+            answers += await self._complete(completions[i : i + _MOST_PER_CALL])
+        return answers
+
+    async def _complete(self, completions: Sequence[Completion]) -> list[Completed]:
         flat: list[str | int | float] = [self._now(), self._meta_ttl, *self._backoff]
         for done in completions:
             seconds = "" if done.seconds is None else f"{done.seconds:.6g}"
@@ -291,6 +307,12 @@ class Scripts:
 
     async def release(self, tasks: Sequence[GivenBack]) -> list[Released]:
         """Give tasks back to their queues, in their place by sequence."""
+        answers: list[Released] = []
+        for i in range(0, len(tasks), _MOST_PER_CALL):
+            answers += await self._release(tasks[i : i + _MOST_PER_CALL])
+        return answers
+
+    async def _release(self, tasks: Sequence[GivenBack]) -> list[Released]:
         flat: list[str | int | float] = [self._now(), self._meta_ttl, *self._backoff]
         for task in tasks:
             flat += [str(task.task_id), task.delivery, round(task.delay_seconds * 1000), task.why]

@@ -1,4 +1,5 @@
--- Queue accepted tasks. Idempotent by task id: one that is known in any state is left as it is.
+-- Queue accepted tasks. Idempotent by task id: one that is known in any state is left as it is. What belongs to a queue or a
+-- tenant (entitlements, counters, its place in the schedule) is done once a call, not once a task.
 -- KEYS[1] generation
 -- ARGV[1] generation told
 -- ARGV[2] now_ms, '' for Redis TIME
@@ -26,12 +27,36 @@ if lost then return {lost} end
 local now, ttl = now_ms(ARGV[2]), ARGV[3]
 local policy = policy_of(P)
 
+-- What this call has touched: queues in their order, how many tasks wait more in each, what was noted of whom.
+local touched, waiting, noted = {}, {}, {}
+
+-- touch(qid, more): a queue is to be looked at again at the end. One that holds a task for its runner too: what was queued
+-- before it may be at its limit by it.
+local function touch(qid, more)
+  if not waiting[qid] then touched[#touched + 1] = qid end
+  waiting[qid] = (waiting[qid] or 0) + more
+end
+
+local function entitle(qid, lane, limit, weight, rate, burst, tenant_weight, tenant_rate, tenant_burst)
+  local _, tenant = split_queue(qid)
+  local own = table.concat({limit, weight, rate, burst}, ' ')
+  if noted[qid] ~= own then
+    redis.call('PERSIST', meta_key(P, qid))
+    entitle_queue(P, qid, limit, weight, rate, burst)
+    noted[qid] = own
+  end
+  local whose, shared = lane .. ' ' .. tenant, table.concat({tenant_weight, tenant_rate, tenant_burst}, ' ')
+  if noted[whose] ~= shared then
+    entitle_tenant(P, lane, tenant, ttl, tenant_weight, tenant_rate, tenant_burst)
+    noted[whose] = shared
+  end
+end
+
 local function hold(id, qid, owner, ready)
   redis.call('HSET', P .. 'task:' .. id, 'state', 'held', 'owner', owner)
   redis.call('HINCRBY', meta_key(P, qid), 'inflight', 1)
   redis.call('ZADD', P .. 'deferred', ready, 'held:' .. id)
-  -- What was queued before it may be at its limit by it.
-  reindex(P, policy, qid, now, ttl)
+  touch(qid, 0)
 end
 
 local function defer(id, qid, ready)
@@ -46,13 +71,12 @@ local function admit(id, qid, lane, created, cost, sequence, expires, ready, del
   if redis.call('EXISTS', task) == 1 then return 'DUPLICATE' end
   redis.call('HSET', task, 'state', 'queued', 'queue', qid, 'lane', lane, 'created', created, 'cost', cost, 'sequence',
     sequence, 'expires', expires, 'delivery', delivery)
-  redis.call('PERSIST', meta_key(P, qid))
-  entitle(P, qid, lane, ttl, ...)
+  entitle(qid, lane, ...)
   if owner ~= '' then
     hold(id, qid, owner, ready)
     return 'QUEUED'
   end
-  count_pending(P, qid, 1)
+  touch(qid, 1)
   local early = tonumber(ready) > now
   if early and split_queue(qid) == 'mac' then
     defer(id, qid, ready)
@@ -60,13 +84,16 @@ local function admit(id, qid, lane, created, cost, sequence, expires, ready, del
   end
   if early then redis.call('HSET', task, 'ready', ready) end
   place(queue_key(P, qid), element_of(lane, created, cost, sequence, id))
-  local served = reindex(P, policy, qid, now, ttl)
-  if served ~= '' then wake(P, served) end
   return 'QUEUED'
 end
 
 local answers = {}
 for i = 4, #ARGV, 17 do
   answers[#answers + 1] = admit(unpack(ARGV, i, i + 16))
+end
+for _, qid in ipairs(touched) do
+  if waiting[qid] > 0 then count_pending(P, qid, waiting[qid]) end
+  local served = reindex(P, policy, qid, now, ttl)
+  if served ~= '' then wake(P, served) end
 end
 return answers

@@ -27,7 +27,9 @@ for i = 4, #ARGV, 9 do
   local lane = ''
   -- A queue that Redis does not know has nothing to be corrected: its next task brings its entitlement along.
   if redis.call('EXISTS', meta_key(P, qid)) == 1 then
-    entitle(P, qid, ARGV[i + 1], ttl, unpack(ARGV, i + 2, i + 8))
+    local _, tenant = split_queue(qid)
+    entitle_queue(P, qid, unpack(ARGV, i + 2, i + 5))
+    entitle_tenant(P, ARGV[i + 1], tenant, ttl, unpack(ARGV, i + 6, i + 8))
     lane = reindex(P, policy, qid, now, ttl)
     if lane ~= '' then wake(P, lane) end
   end

@@ -1,5 +1,5 @@
 -- count_pending(P, qid, delta): keep the counters of waiting tasks: of all, per tenant, per device or object.
--- A field that reaches zero is removed: a quiet device or tenant costs nothing.
+-- A field that reaches zero is removed: a quiet device or tenant costs nothing. Many tasks of one queue are one call.
 local function count_pending(P, qid, delta)
   local _, tenant = split_queue(qid)
   redis.call('INCRBY', P .. 'global_pending', delta)

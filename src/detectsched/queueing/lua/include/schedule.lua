@@ -114,6 +114,9 @@ local function enter(P, policy, qid, head, m, now, ttl)
     redis.call('ZADD', queues, sequence, qid)
   elseif m.lane ~= lane then
     redis.call('ZADD', queues, starting_key(P, lane, tenant, meta), qid)
+  else
+    -- It stands where it stood, and so does its tenant.
+    return lane
   end
   index_tenant(P, policy, lane, tenant, now, ttl)
   return lane
