@@ -7,6 +7,8 @@ from enum import StrEnum
 from uuid import UUID
 
 from detectsched.detection import Detection, EngineResult, ListVersion
+from detectsched.errors import SealBroken
+from detectsched.sealing import Seal
 from detectsched.task import Delivery, TaskError, TaskKind, TaskState
 
 
@@ -15,7 +17,8 @@ class Started:
     """A task that is now running under ``fence``: everything that a runner needs to examine it.
 
     ``engine`` turns ``blob`` into text; None for what is text already. ``lists`` are the versions current at this
-    moment; ``read`` is what an engine read in an earlier try.
+    moment; ``read`` is what an engine read in an earlier try. Of a task that is encrypted at rest, ``seal`` opens the
+    blob and is to seal the result; ``broken`` says that its text cannot be opened here.
     """
 
     delivery: Delivery
@@ -30,6 +33,8 @@ class Started:
     media_type: str | None
     lists: tuple[ListVersion, ...]
     read: EngineResult | None = None
+    seal: Seal | None = None
+    broken: SealBroken | None = None
 
 
 class Refused(StrEnum):
@@ -49,6 +54,7 @@ class EngineRead:
     tenant: str
     fence: int
     result: EngineResult
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +71,4 @@ class Ending:
     spends_attempt: bool = False
     error: TaskError | None = None
     detection: Detection | None = None
+    seal: Seal | None = None

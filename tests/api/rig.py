@@ -97,7 +97,9 @@ class Rig:
         if state is TaskState.SUCCEEDED:
             detection = detection or Detection((), started.lists)
         task_id = started.delivery.task_id
-        ending = Ending(task_id, started.tenant, started.fence, state, detection=detection, error=error)
+        ending = Ending(
+            task_id, started.tenant, started.fence, state, detection=detection, error=error, seal=started.seal
+        )
         assert await end(self.ledger, [ending]) == [True]
         await self.queue.scripts.complete([Completion(task_id, started.delivery.number)])
 

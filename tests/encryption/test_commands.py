@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import re
 import sys
@@ -51,6 +52,18 @@ async def test_commands_say_what_to_change(shell: Shell, postgres_variable: dict
     variables = postgres_variable | {"DETECTSCHED_ENCRYPTION_MASTER_KEYS": MASTER_KEY}
     assert "ECDH-ES+A256KW, RSA-OAEP-256" in (await shell(*create, "--algorithm", "dir", **variables)).err
     assert "no tenant 'nobody'" in (await shell("encryption-key", "create", "--tenant", "nobody", **variables)).err
+
+
+async def test_the_master_key_is_replaced_and_encryption_turned_on(
+    rig: Rig, shell: Shell, postgres_variable: dict[str, str]
+) -> None:
+    """Keys are sealed anew once; a tenant turns encryption at rest on and off."""
+    assert (await shell("tenant", "set", "--encrypt-at-rest", "-o", "json")).document["encrypt_at_rest"] is True
+    keys = f"{base64.b64encode(b'another master key of 32 bytes!!').decode()},{MASTER_KEY}"
+    variables = postgres_variable | {"DETECTSCHED_ENCRYPTION_MASTER_KEYS": keys}
+    assert (await shell("encryption-key", "rewrap", **variables)).out == "1 keys sealed anew\n"
+    assert (await shell("encryption-key", "rewrap", **variables)).out == "0 keys sealed anew\n"
+    assert "encrypt_at_rest  no" in (await shell("tenant", "set", "--plain-at-rest")).out
 
 
 async def test_the_client_of_the_documentation_works(rig: Rig, shell: Shell, client: httpx.AsyncClient) -> None:

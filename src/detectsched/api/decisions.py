@@ -85,7 +85,7 @@ class ChangeObject(_Change):
 class ChangeTenant(_Change):
     """What a tenant may have; fields that are left out stay as they are, null goes back to the default."""
 
-    _defaults: ClassVar = {"device_weight": 1.0, "weight": 1.0, "rate": 0.0, "burst": 0}
+    _defaults: ClassVar = {"device_weight": 1.0, "weight": 1.0, "rate": 0.0, "burst": 0, "encrypt_at_rest": False}
 
     device_weight: Weight | None = None
     """Weight of devices that have none of their own; null: 1."""
@@ -95,6 +95,8 @@ class ChangeTenant(_Change):
     """Most tasks started per second, of all its devices together; null or 0: no limit. Needs `operate`."""
     burst: Burst | None = None
     """Most tasks started at once after a pause, where there is a rate; null or 0: one. Needs `operate`."""
+    encrypt_at_rest: bool | None = None
+    """Whether what is accepted from now on is encrypted where it is kept: text, image, reading, matches."""
 
 
 class CreateEncryptionKey(RequestModel):

@@ -34,6 +34,7 @@ from detectsched.errors import (
     MalformedRequest,
     NotFound,
     RequestRefused,
+    SealBroken,
     StoreUnavailable,
     TooLarge,
 )
@@ -138,6 +139,8 @@ class Answer:
                 if self._now() >= self._next_outage_log:
                     self._next_outage_log = self._now() + _OUTAGE_LOG_SECONDS
                     log.warning("a store is unavailable", path=instance, error=error.detail)
+            case SealBroken():
+                log.error("what is encrypted at rest cannot be opened", path=instance, error=error.detail)
             case _:
                 log.error("request failed", path=instance, exc_info=error)
 

@@ -221,6 +221,8 @@ class TenantState(ResponseModel):
     rate: float
     """Most tasks started per second, of all its devices together; 0: no limit."""
     burst: int
+    encrypt_at_rest: bool
+    """Whether what is accepted now is encrypted where it is kept."""
     backlog: int
     """Tasks that wait, delayed ones included."""
     pause: PauseState

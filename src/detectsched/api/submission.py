@@ -25,6 +25,7 @@ from detectsched.db.group_commit import GroupCommit
 from detectsched.db.word_lists import missing_lists
 from detectsched.errors import IdempotencyMismatch, InvalidRequest, StoreUnavailable
 from detectsched.queueing.queue import Enqueued, Placement, Queue, subject_of
+from detectsched.sealing import Seal
 from detectsched.settings import Settings
 from detectsched.storage.blobs import BlobStore
 from detectsched.storage.keys import blob_key
@@ -53,6 +54,7 @@ class _Attempt:
     task_id: UUID = field(default_factory=new_task_id)
     digest: bytes | None = None
     blob: str | None = None
+    seal: Seal | None = None
     accepted: AcceptedTask | None = None
     error: Exception | None = None
 
@@ -109,6 +111,7 @@ class AcceptPath:
         await _each(_unknown(attempts), self._check_lists)
         await _each(_unknown(attempts), self._check_overload)
         await _each(_unknown(attempts), self._fetch_image)
+        await _each(_unknown(attempts), self._seal)
         await _each(_unknown(attempts), self._keep_payload)
         await _each(_unknown(attempts), self._commit)
         await _each(_waiting(attempts), self._enqueue)
@@ -129,7 +132,7 @@ class AcceptPath:
             return
         attempt.digest = wanted.digest()
         attempt.accepted = await self._keys.submit((wanted.tenant, wanted.idempotency_key))
-        _check_same_request(attempt)
+        await self._check_same_request(attempt)
 
     async def _check_lists(self, attempt: _Attempt) -> None:
         wanted = attempt.submission
@@ -151,19 +154,27 @@ class AcceptPath:
         """Fetch an image that was given by its URL: after everything that refuses it for less."""
         attempt.submission = await self._image_urls.fetched(attempt.submission)
 
+    async def _seal(self, attempt: _Attempt) -> None:
+        """Decide, once for payload and row, whether the task is encrypted at rest."""
+        key = await self._ledger.data_keys.current(attempt.submission.tenant)
+        attempt.seal = None if key is None else Seal(key, attempt.task_id)
+
     async def _keep_payload(self, attempt: _Attempt) -> None:
         """Keep a payload before its row is there: a runner must find it."""
         wanted = attempt.submission
         if wanted.payload is not None:
             attempt.blob = blob_key(wanted.tenant, attempt.task_id, utc_now())
-            await self._blobs.put(attempt.blob, wanted.payload.data)
+            data = wanted.payload.data
+            if attempt.seal is not None:
+                data = await asyncio.to_thread(attempt.seal.blob, attempt.blob, data)
+            await self._blobs.put(attempt.blob, data)
 
     async def _commit(self, attempt: _Attempt) -> None:
         attempt.accepted = await self._rows.submit(_row_of(attempt, self._ttl_seconds))
         if not attempt.accepted.is_new:
             # Another request with this key was faster: its payload is the one that is read.
             await self._forget_payload(attempt)
-            _check_same_request(attempt)
+            await self._check_same_request(attempt)
 
     async def _enqueue(self, attempt: _Attempt) -> None:
         """Queue the task. One that is committed and cannot be queued now is left to a retry or to the reconciler."""
@@ -171,6 +182,19 @@ class AcceptPath:
         assert row is not None, "only accepted tasks come here"  # noqa: S101 - a bug, not an input
         entitlement = row.entitlement.with_default_limit(self._device_in_flight)
         await self._places.submit(Placement(row.task, entitlement))
+
+    async def _check_same_request(self, attempt: _Attempt) -> None:
+        earlier, digest = attempt.accepted, attempt.digest
+        if earlier is None or digest is None:
+            return
+        if earlier.data_key is not None:
+            keys = await self._ledger.data_keys.load([(attempt.submission.tenant, earlier.data_key)])
+            digest = keys.key(attempt.submission.tenant, earlier.data_key).digest(digest)
+        if earlier.request_hash != digest:
+            raise IdempotencyMismatch(
+                "this Idempotency-Key came with another request before: use a new key for a new request, or send the "
+                "same request again"
+            )
 
     # What is written and read together --------------------------------------------------------------------------------
 
@@ -232,16 +256,11 @@ async def _each(attempts: Sequence[_Attempt], step: _Step) -> None:
         await asyncio.gather(*(one(attempt) for attempt in going))
 
 
-def _check_same_request(attempt: _Attempt) -> None:
-    if attempt.accepted is not None and attempt.accepted.request_hash != attempt.digest:
-        raise IdempotencyMismatch(
-            "this Idempotency-Key came with another request before: use a new key for a new request, or send the same "
-            "request again"
-        )
-
-
 def _row_of(attempt: _Attempt, default_ttl_seconds: int) -> NewTask:
-    wanted, payload = attempt.submission, attempt.submission.payload
+    wanted, payload, seal, digest = attempt.submission, attempt.submission.payload, attempt.seal, attempt.digest
+    if seal is not None and digest is not None:
+        # Whoever reads the table could else try which text has this hash.
+        digest = seal.key.digest(digest)
     return NewTask(
         id=attempt.task_id,
         tenant=wanted.tenant,
@@ -256,15 +275,17 @@ def _row_of(attempt: _Attempt, default_ttl_seconds: int) -> NewTask:
         engine=wanted.engine,
         word_lists=wanted.word_lists,
         idempotency_key=wanted.idempotency_key,
-        request_hash=attempt.digest,
+        request_hash=digest,
         text=wanted.text,
         blob=attempt.blob,
-        blob_sha256=payload.sha256 if payload else None,
+        # What is sealed cannot be changed unnoticed, and its hash would tell what it is.
+        blob_sha256=payload.sha256 if payload and seal is None else None,
         media_type=payload.media_type if payload else None,
         file_name=payload.file_name if payload else None,
         not_before=wanted.not_before,
         callback_url=wanted.callback_url,
         request_id=current_request_id(),
+        seal=seal,
     )
 
 

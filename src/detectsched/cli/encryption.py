@@ -60,5 +60,14 @@ def retire(kid: Annotated[str, typer.Argument(help="Its kid.")], tenant: Tenant 
     with_ledger(lambda ledger: retire_encryption_key(ledger, tenant, kid, by=Actor(_BY)))
 
 
+@app.command()
+def rewrap() -> None:
+    """Seal all keys of all tenants under the first master key; then earlier ones may be taken out of the settings."""
+    from detectsched.db.rewrap import rewrap as run
+
+    count = with_ledger(run)
+    typer.echo(f"{count} keys sealed anew")
+
+
 def _cells(row: EncryptionKey) -> tuple[object, ...]:
     return row.id, row.algorithm, row.created_at, row.retired_at

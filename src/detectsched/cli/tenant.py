@@ -30,10 +30,16 @@ async def set_(
     weight: Weight = None,
     rate: Rate = None,
     burst: Burst = None,
+    encrypt_at_rest: Annotated[
+        bool | None,
+        typer.Option("--encrypt-at-rest/--plain-at-rest", help="Encrypt new tasks where they are kept, or do not."),
+    ] = None,
 ) -> Shown:
     """Change what the tenant may have; its own weight and rate need a key with the scope operate."""
     changes: dict[str, Any] = {
-        field: value for field, value in {"rate": rate, "burst": burst}.items() if value is not None
+        field: value
+        for field, value in {"rate": rate, "burst": burst, "encrypt_at_rest": encrypt_at_rest}.items()
+        if value is not None
     }
     for field, text in {"device_weight": device_weight, "weight": weight}.items():
         if text is not None:
@@ -56,7 +62,7 @@ async def resume(api: Api) -> Shown:
 
 
 def _shown(tenant: dict[str, Any]) -> Shown:
-    names = ("id", "name", "weight", "device_weight", "rate", "burst", "backlog")
+    names = ("id", "name", "weight", "device_weight", "rate", "burst", "encrypt_at_rest", "backlog")
     state = tenant["pause"]
     told = f"since {cell(state['since'])}: {cell(state['reason'])}" if state["paused"] else False
     return Shown(tenant, facts([*((name, tenant[name]) for name in names), ("paused", told)]))

@@ -9,6 +9,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from detectsched.db.connection import Connection, Ledger
+from detectsched.db.sealed import sealed_text
+from detectsched.sealing import Seal
 from detectsched.task import Entitlement, QueuedTask, QueueId, TaskKind, TaskState
 
 
@@ -19,7 +21,7 @@ class NewTask:
     ``word_lists`` None means the object's own lists, else the tenant's default lists. Either ``text`` or ``blob`` is
     set: a key of the blob store, whose content ``engine`` makes text of. ``object`` identifies an object,
     ``object_name`` is what its sender called it. ``ttl_seconds`` counts from ``not_before`` where that is later than
-    now.
+    now. With a ``seal`` the text is encrypted at rest; the blob and the hash of the request must be so already.
     """
 
     id: UUID
@@ -44,6 +46,7 @@ class NewTask:
     not_before: datetime | None = None
     callback_url: str | None = None
     request_id: str | None = None
+    seal: Seal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,12 @@ class AcceptedTask:
     expires_at: datetime
     not_before: datetime | None = None
     runner: str | None = None
+    data_key: str | None = None
 
 
 FACTS: Final = """
     t.id, t.tenant, t.lane, t.queue, t.mac, t.state, t.cost, t.sequence, t.created_at, t.expires_at, t.not_before,
-    t.delivery, t.attempts, t.request_hash, t.runner, coalesce(d.weight, n.device_weight) AS weight,
+    t.delivery, t.attempts, t.request_hash, t.runner, t.data_key, coalesce(d.weight, n.device_weight) AS weight,
     coalesce(d.in_flight, 0) AS in_flight, coalesce(d.rate, 0) AS rate, coalesce(d.burst, 0) AS burst,
     n.weight AS tenant_weight, n.rate AS tenant_rate, n.burst AS tenant_burst
 """
@@ -79,10 +83,10 @@ WITH given AS (
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                          $8::float8[], $9::int[], $10::text[], $11::text[], $12::bytea[], $13::text[], $14::text[],
                          $15::bytea[], $16::text[], $17::text[], $18::timestamptz[], $19::text[], $20::text[],
-                         $21::text[], $22::text[])
+                         $21::text[], $22::text[], $23::text[])
     WITH ORDINALITY AS g (id, tenant, kind, lane, queue, mac, object, cost, ttl, lists, idempotency_key, request_hash,
                           text, blob, blob_sha256, media_type, file_name, not_before, object_name, engine,
-                          callback_url, request_id, place)
+                          callback_url, request_id, data_key, place)
 ), seen AS (
     -- A device's row is touched once a minute, not once a task.
     INSERT INTO device (tenant, mac)
@@ -95,7 +99,7 @@ WITH given AS (
 ), t AS (
     INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, not_before, expires_at, word_lists,
                       idempotency_key, request_hash, text, blob, blob_sha256, media_type, file_name, object_name,
-                      engine, callback_url, request_id)
+                      engine, callback_url, request_id, data_key)
     SELECT g.id, g.tenant, g.kind, g.lane, g.queue, g.mac, g.object, g.cost,
            CASE WHEN g.not_before > now() THEN g.not_before END,
            greatest(now(), g.not_before) + g.ttl * interval '1 second',
@@ -106,7 +110,7 @@ WITH given AS (
                               '{{}}')
                 ELSE string_to_array(g.lists, ',') END,
            g.idempotency_key, g.request_hash, g.text, g.blob, g.blob_sha256, g.media_type, g.file_name,
-           g.object_name, g.engine, g.callback_url, g.request_id
+           g.object_name, g.engine, g.callback_url, g.request_id, g.data_key
     FROM given g ORDER BY g.place
     ON CONFLICT (tenant, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING *
@@ -200,7 +204,7 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
         [None if task.word_lists is None else ",".join(task.word_lists) for task in tasks],
         [task.idempotency_key for task in tasks],
         [task.request_hash for task in tasks],
-        [task.text for task in tasks],
+        [None if task.text is None else sealed_text(task.seal, task.text) for task in tasks],
         [task.blob for task in tasks],
         [task.blob_sha256 for task in tasks],
         [task.media_type for task in tasks],
@@ -210,6 +214,7 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
         [task.engine for task in tasks],
         [task.callback_url for task in tasks],
         [task.request_id for task in tasks],
+        [None if task.seal is None else task.seal.key.id for task in tasks],
     ]
 
 
@@ -245,6 +250,7 @@ def accepted_row(row: Any, *, is_new: bool) -> AcceptedTask:
         expires_at=row["expires_at"],
         not_before=row["not_before"],
         runner=row["runner"],
+        data_key=row["data_key"],
     )
 
 

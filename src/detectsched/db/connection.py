@@ -20,6 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from detectsched.db.data_keys import DataKeys
 from detectsched.errors import ConfigurationError, StoreUnavailable
 from detectsched.sealing import MasterKeys
 from detectsched.settings import EncryptionSettings, PostgresSettings
@@ -68,11 +69,12 @@ def make_engine(settings: PostgresSettings) -> AsyncEngine:
 
 
 class Ledger:
-    """PostgreSQL as seen from one process and one event loop; ``master`` seals what is encrypted in it."""
+    """PostgreSQL as seen from one process and one event loop; ``master`` seals keys in it, ``data_keys`` tasks."""
 
     def __init__(self, settings: PostgresSettings, encryption: EncryptionSettings | None = None) -> None:
         self._settings = settings
         self.master = MasterKeys.of(encryption or EncryptionSettings())
+        self.data_keys = DataKeys(self.master, self.connection)
         self._pool: asyncpg.Pool[Any] | None = None
         self._opening = asyncio.Lock()
         self.engine = make_engine(settings)
@@ -162,6 +164,11 @@ async def translated() -> AsyncIterator[None]:
     """Turn whatever says "PostgreSQL is away" into `StoreUnavailable`."""
     try:
         yield
+    except asyncpg.PostgresError as error:
+        _silence(error)
+        if isinstance(error, _AWAY):
+            raise StoreUnavailable(f"PostgreSQL is not reachable: {error}") from error
+        raise
     except _AWAY as error:
         raise StoreUnavailable(f"PostgreSQL is not reachable: {str(error) or type(error).__name__}") from error
     except (OperationalError, InterfaceError, PoolTimeout) as error:
@@ -184,3 +191,10 @@ def _stands_for_away(error: DBAPIError) -> bool:
             return True
         cause = cause.__cause__
     return False
+
+
+def _silence(error: asyncpg.PostgresError) -> None:
+    """Take out of an error what quotes values: the row that did not fit, the argument that is wrong. Logs show it."""
+    error.detail = None
+    if isinstance(error, asyncpg.DataError):
+        error.args = ("a value does not fit; which one is not told",)

@@ -14,6 +14,7 @@ from sqlmodel import col, select
 
 from detectsched.db.audit import Actor, entry, record
 from detectsched.db.connection import Ledger
+from detectsched.db.data_keys import see_to_data_key
 from detectsched.db.models import Device, Pause, Tenant
 from detectsched.errors import NotFound
 from detectsched.task import Entitlement, QueueId
@@ -136,19 +137,23 @@ async def change_device(ledger: Ledger, tenant: str, mac: str, changes: Mapping[
 
 
 async def change_tenant(ledger: Ledger, tenant: str, changes: Mapping[str, Any], *, by: Actor) -> Tenant:
-    """Change a tenant's weight, device_weight, rate or burst.
+    """Change a tenant's weight, device_weight, rate, burst or encrypt_at_rest.
 
     Raises:
+        Conflict: it is to be encrypted at rest, and the server has no master key.
         NotFound: there is no such tenant.
     """
     async with ledger.session() as session:
-        row = await session.get(Tenant, tenant)
+        row = await session.get(Tenant, tenant, with_for_update=True)
         if row is None:
             raise NotFound(f"there is no tenant {tenant!r}")
         for column, value in changes.items():
             setattr(row, column, value)
         session.add(row)
+        if changes.get("encrypt_at_rest"):
+            await see_to_data_key(session, ledger.master, tenant)
         session.add(entry(tenant, by, "change_tenant", tenant, changes))
+    ledger.data_keys.forget(tenant)
     return row
 
 

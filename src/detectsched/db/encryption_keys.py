@@ -50,7 +50,7 @@ async def create_encryption_key(
             id=kid,
             algorithm=algorithm.value,
             public_key=public,
-            sealed=ledger.master.seal(key_to_bytes(key), _context(tenant, kid)),
+            sealed=ledger.master.seal(key_to_bytes(key), context_of(tenant, kid)),
             created_at=utc_now(),
         )
         session.add(row)
@@ -98,8 +98,9 @@ async def private_key(ledger: Ledger, tenant: str, kid: str) -> tuple[KeyAlgorit
         row = await session.get(EncryptionKey, (tenant, kid))
     if row is None or row.retired_at is not None:
         return None
-    return KeyAlgorithm(row.algorithm), key_from_bytes(ledger.master.open(row.sealed, _context(tenant, kid)))
+    return KeyAlgorithm(row.algorithm), key_from_bytes(ledger.master.open(row.sealed, context_of(tenant, kid)))
 
 
-def _context(tenant: str, kid: str) -> str:
+def context_of(tenant: str, kid: str) -> str:
+    """Return what a sealed private key is bound to."""
     return f"encryption key {kid} of {tenant}"

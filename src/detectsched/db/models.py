@@ -62,6 +62,18 @@ class Tenant(SQLModel, table=True):
     """Of devices that have no weight of their own."""
     rate: float = _double(server="0", default=0.0)
     burst: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    encrypt_at_rest: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
+    """Whether new tasks are sealed under the tenant's data key."""
+    created_at: datetime = _time()
+
+
+class DataKeyRow(SQLModel, table=True):
+    """A tenant's key for what is encrypted at rest, itself sealed under a master key of the settings."""
+
+    __tablename__: ClassVar[str] = "data_key"
+    tenant: str = _text(primary_key=True, foreign_key="tenant.id")
+    id: str = _text(primary_key=True)
+    sealed: bytes = Field(sa_type=LargeBinary)
     created_at: datetime = _time()
 
 
@@ -135,6 +147,7 @@ class Task(SQLModel, table=True):
         CheckConstraint("cost > 0"),
         CheckConstraint("mac IS NOT NULL OR object IS NOT NULL"),
         CheckConstraint("text IS NOT NULL OR blob IS NOT NULL"),
+        ForeignKeyConstraint(["tenant", "data_key"], ["data_key.tenant", "data_key.id"]),
         Index(
             "task_idempotency",
             "tenant",
@@ -197,6 +210,8 @@ class Task(SQLModel, table=True):
     blob_sha256: bytes | None = Field(sa_type=LargeBinary)
     media_type: str | None = _text()
     file_name: str | None = _text()
+    data_key: str | None = _text()
+    """What its text, its blob, what was read and what was matched are sealed under; None: they are plain."""
     redrive_of: UUID | None = Field(default=None, foreign_key="task.id", ondelete="SET NULL")
     """The dead letter that this task is another try at; a letter has at most one."""
     callback_url: str | None = _text()

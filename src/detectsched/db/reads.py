@@ -12,6 +12,7 @@ from sqlmodel import col, select
 
 from detectsched.db.connection import Ledger
 from detectsched.db.models import DetectionRow, EngineRecord, HitRow, Task
+from detectsched.db.sealed import open_rows
 from detectsched.task import TaskState
 
 
@@ -40,7 +41,11 @@ class TaskFilter:
 
 
 async def get_task(ledger: Ledger, tenant: str, task_id: UUID) -> TaskView | None:
-    """Return a tenant's task with its results; None when the tenant has no such task."""
+    """Return a tenant's task with its results; None when the tenant has no such task.
+
+    Raises:
+        SealBroken: it is encrypted at rest, and cannot be opened here.
+    """
     query = (
         select(Task, EngineRecord, DetectionRow)
         .outerjoin(EngineRecord, col(EngineRecord.task_id) == Task.id)
@@ -59,6 +64,9 @@ async def get_task(ledger: Ledger, tenant: str, task_id: UUID) -> TaskView | Non
         redriven_as: UUID | None = None
         if task.state == TaskState.DEAD.value:
             redriven_as = (await session.exec(select(Task.id).where(Task.redrive_of == task_id))).first()
+    # Only now: a change of rows that a session holds would be written back by it.
+    keys = await ledger.data_keys.load([(tenant, task.data_key)])
+    open_rows(keys.seal(tenant, task.data_key, task_id), task, engine, hits)
     return TaskView(task, engine, detection, hits, redriven_as)
 
 

@@ -6,7 +6,7 @@ transaction; the first holds the audit entry, so that nothing is done of which n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,6 +16,7 @@ from detectsched.db.accept import ENTITLED, FACTS, AcceptedTask, accepted_row
 from detectsched.db.audit import Actor, record
 from detectsched.db.connection import Connection, Ledger
 from detectsched.db.dead_letters import MATCHES, LetterFilter, begin_change
+from detectsched.db.sealed import opened_text, sealed_text
 from detectsched.db.statistics import count_tasks
 from detectsched.task import new_task_id
 
@@ -46,18 +47,24 @@ _CHOOSE: Final = f"SELECT t.id FROM task t WHERE {MATCHES} ORDER BY t.sequence L
 _REDRIVE: Final = f"""
 WITH t AS (
     INSERT INTO task (id, tenant, kind, lane, queue, mac, object, cost, not_before, expires_at, word_lists, text, blob,
-                      blob_sha256, media_type, file_name, object_name, engine, callback_url, redrive_of)
+                      blob_sha256, media_type, file_name, object_name, engine, callback_url, data_key, redrive_of)
     SELECT g.new_id, d.tenant, d.kind, d.lane, d.queue, d.mac, d.object, d.cost,
            CASE WHEN g.not_before > now() THEN g.not_before END,
            greatest(now(), g.not_before) + (d.expires_at - greatest(d.created_at, d.not_before)),
-           d.word_lists, d.text, d.blob, d.blob_sha256, d.media_type, d.file_name, d.object_name, d.engine,
-           d.callback_url, d.id
-    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) WITH ORDINALITY AS g (old_id, new_id, not_before, place)
+           d.word_lists, coalesce(g.text, d.text), d.blob, d.blob_sha256, d.media_type, d.file_name, d.object_name,
+           d.engine, d.callback_url, d.data_key, d.id
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[]) WITH ORDINALITY
+        AS g (old_id, new_id, not_before, text, place)
     JOIN task d ON d.id = g.old_id
     ORDER BY g.place
     RETURNING *
 )
 SELECT {FACTS} FROM t {ENTITLED} ORDER BY t.sequence
+"""
+
+_SEALED: Final = """
+SELECT id, text, data_key FROM task
+WHERE tenant = $1 AND id = ANY ($2::uuid[]) AND text IS NOT NULL AND data_key IS NOT NULL
 """
 
 # A letter that was itself a re-drive goes with the letters before it: they were the same image's or text's, and share
@@ -82,8 +89,26 @@ async def redrive_chunk(ledger: Ledger, plan: Plan, *, done: int, limit: int) ->
     async with ledger.transaction() as connection:
         chosen = await _choose(connection, plan, done=done, limit=limit, action="redrive_dead_letters")
         starts = [_start_of(plan, done + place) for place in range(len(chosen))]
-        rows = await connection.fetch(_REDRIVE, chosen, [new_task_id() for _ in chosen], starts)
+        new_ids = {old_id: new_task_id() for old_id in chosen}
+        texts = await _sealed_anew(ledger, connection, plan.tenant, new_ids)
+        rows = await connection.fetch(
+            _REDRIVE, chosen, list(new_ids.values()), starts, [texts.get(old_id) for old_id in chosen]
+        )
     return [accepted_row(row, is_new=True) for row in rows]
+
+
+async def _sealed_anew(
+    ledger: Ledger, connection: Connection, tenant: str, new_ids: Mapping[UUID, UUID]
+) -> dict[UUID, str]:
+    """Return, by the id of their letters, the texts that are encrypted at rest: a seal holds for one task alone."""
+    rows = await connection.fetch(_SEALED, tenant, list(new_ids))
+    keys = await ledger.data_keys.load([(tenant, row["data_key"]) for row in rows], connection)
+    texts = {}
+    for row in rows:
+        old_id = UUID(str(row["id"]))
+        text = opened_text(keys.seal(tenant, row["data_key"], old_id), row["text"])
+        texts[old_id] = sealed_text(keys.seal(tenant, row["data_key"], new_ids[old_id]), text)
+    return texts
 
 
 async def purge_chunk(ledger: Ledger, plan: Plan, *, done: int, limit: int) -> tuple[int, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,7 +12,9 @@ from detectsched.command import NewCommand, commands_for
 from detectsched.db.codec import box_to_json, lines_to_json, lists_to_json
 from detectsched.db.command_policies import policies_in_force
 from detectsched.db.connection import Connection, Ledger
+from detectsched.db.sealed import sealed_lines, sealed_match, sealed_reading
 from detectsched.detection import Hit
+from detectsched.sealing import Seal
 
 # JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
 _SAVE_READ: Final = """
@@ -99,8 +101,8 @@ async def save_reads(ledger: Ledger, reads: Sequence[EngineRead]) -> list[bool]:
             [read.fence for read in reads],
             [read.result.engine for read in reads],
             [read.result.version for read in reads],
-            [read.result.joined().content for read in reads],
-            [json.dumps(lines_to_json(read.result.lines)) for read in reads],
+            [sealed_reading(read.seal, read.result.joined().content) for read in reads],
+            [json.dumps(sealed_lines(read.seal, lines_to_json(read.result.lines))) for read in reads],
             [read.result.width for read in reads],
             [read.result.height for read in reads],
             [read.result.seconds for read in reads],
@@ -116,6 +118,7 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
     shall wait again although its cancellation was asked for is cancelled.
     """
     judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
+    seals = {ending.task_id: ending.seal for ending in endings}
     async with ledger.connection() as connection:
         commands = await _commands(connection, endings)
         rows = await connection.fetch(
@@ -130,7 +133,7 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
             [len(detection.hits) for _, detection in judged],
             [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
             [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
-            *_hit_columns([(task_id, hit) for task_id, detection in judged for hit in detection.hits]),
+            *_hit_columns([(task_id, hit) for task_id, detection in judged for hit in detection.hits], seals),
             *_command_columns(commands),
             *_more_hit_columns([hit for _, detection in judged for hit in detection.hits]),
             [detection.cut for _, detection in judged],
@@ -166,7 +169,7 @@ def _storable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode().replace("\x00", "\\x00")
 
 
-def _hit_columns(hits: Sequence[tuple[UUID, Hit]]) -> list[list[Any]]:
+def _hit_columns(hits: Sequence[tuple[UUID, Hit]], seals: Mapping[UUID, Seal | None]) -> list[list[Any]]:
     return [
         [task_id for task_id, _ in hits],
         [hit.list.list_id for _, hit in hits],
@@ -176,7 +179,7 @@ def _hit_columns(hits: Sequence[tuple[UUID, Hit]]) -> list[list[Any]]:
         [hit.level for _, hit in hits],
         [hit.start for _, hit in hits],
         [hit.end for _, hit in hits],
-        [hit.matched for _, hit in hits],
+        [sealed_match(seals[task_id], hit.matched, hit.start, hit.end) for task_id, hit in hits],
         [None if hit.box is None else json.dumps(box_to_json(hit.box)) for _, hit in hits],
     ]
 

@@ -9,7 +9,10 @@ from uuid import UUID
 from detectsched.attempt import Refused, Started
 from detectsched.db.codec import engine_result_from_json
 from detectsched.db.connection import Ledger
+from detectsched.db.data_keys import OpenKeys
+from detectsched.db.sealed import opened_lines, opened_text
 from detectsched.detection import ListVersion
+from detectsched.errors import SealBroken
 from detectsched.task import ENGINE_OCR, Delivery, TaskKind
 
 # A delivery starts a task that waits, or one that runs under an older delivery (whose owner has lost it: only the
@@ -24,6 +27,7 @@ WITH started AS (
       AND (t.state = 'queued' AND t.delivery <= g.number AND t.expires_at > now()
            OR t.state = 'running' AND t.delivery < g.number)
     RETURNING t.id, t.tenant, t.kind, t.engine, t.fence, t.attempts, t.text, t.blob, t.blob_sha256, t.media_type,
+        t.data_key,
         (SELECT coalesce(jsonb_object_agg(w.id, w.current_version), '{}') FROM word_list w
          WHERE w.tenant = t.tenant AND w.id = ANY (t.word_lists) AND w.current_version > 0) AS lists,
         (SELECT jsonb_build_object('engine', e.engine, 'version', e.version, 'lines', e.lines, 'width', e.width,
@@ -63,13 +67,15 @@ async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) 
         by_id[delivery.task_id] = max(by_id.get(delivery.task_id, delivery), delivery, key=lambda each: each.number)
     async with ledger.connection() as connection:
         rows = await connection.fetch(_START, list(by_id), [d.number for d in by_id.values()], runner)
-        started = {UUID(str(row["id"])): _started(row, by_id) for row in rows}
         refused: dict[UUID, Refused] = {}
-        missing = [task_id for task_id in by_id if task_id not in started]
+        begun = {UUID(str(row["id"])) for row in rows}
+        missing = [task_id for task_id in by_id if task_id not in begun]
         if missing:
             await connection.execute(_EXPIRE, missing)
             open_ids = {UUID(str(row["id"])) for row in await connection.fetch(_STATES, missing) if row["open"]}
             refused = {task_id: Refused.STALE if task_id in open_ids else Refused.ENDED for task_id in missing}
+    keys = await ledger.data_keys.load((row["tenant"], row["data_key"]) for row in rows)
+    started = {UUID(str(row["id"])): _started(row, by_id, keys) for row in rows}
     # Taken out as they are given out: nobody else may believe that he has started the same task.
     answers: list[Started | Refused] = []
     for delivery in deliveries:
@@ -78,19 +84,30 @@ async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) 
     return answers
 
 
-def _started(row: Any, by_id: dict[UUID, Delivery]) -> Started:
+def _started(row: Any, by_id: dict[UUID, Delivery], keys: OpenKeys) -> Started:
+    task_id = UUID(str(row["id"]))
+    seal, text, read, broken = None, row["text"], row["read"], None
+    try:
+        seal = keys.seal(row["tenant"], row["data_key"], task_id)
+        text = None if text is None else opened_text(seal, text)
+        read = None if read is None else engine_result_from_json({**read, "lines": opened_lines(seal, read["lines"])})
+    except SealBroken as error:
+        # One that cannot be opened must not keep the others from starting.
+        seal, text, read, broken = None, None, None, error
     return Started(
-        delivery=by_id[UUID(str(row["id"]))],
+        delivery=by_id[task_id],
         tenant=row["tenant"],
         kind=TaskKind(row["kind"]),
         # A row that an older release accepted names none.
         engine=row["engine"] or (ENGINE_OCR if row["kind"] == TaskKind.IMAGE else None),
         fence=row["fence"],
         attempts=row["attempts"],
-        text=row["text"],
+        text=text,
         blob=row["blob"],
         blob_sha256=row["blob_sha256"],
         media_type=row["media_type"],
         lists=tuple(ListVersion(list_id, version) for list_id, version in sorted(row["lists"].items())),
-        read=engine_result_from_json(row["read"]) if row["read"] else None,
+        read=read,
+        seal=seal,
+        broken=broken,
     )

@@ -94,6 +94,8 @@ class Executor:
         return matcher.match(text) if len(text.content) < _LONG else await asyncio.to_thread(matcher.match, text)
 
     async def _text_of(self, started: Started, keep: Callable[[EngineResult], Awaitable[None]]) -> Text:
+        if started.broken is not None:
+            raise started.broken
         if started.engine is None:
             return Text(started.text or "")
         result = started.read
@@ -109,6 +111,8 @@ class Executor:
         if self._engines is None:
             raise PayloadRejected("no_engine", "the runners of this lane have no engines; submit to the ocr lane")
         data = await self._blobs.get(started.blob or "")
+        if started.seal is not None:
+            data = await asyncio.to_thread(started.seal.open_blob, started.blob or "", data)
         if started.blob_sha256 is not None and hashlib.sha256(data).digest() != started.blob_sha256:
             raise PayloadRejected("blob_damaged", "the stored payload is not the one that was submitted")
         failpoints.hit("run.before_read")

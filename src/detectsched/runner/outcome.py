@@ -12,6 +12,7 @@ from detectsched.errors import (
     EngineUnavailable,
     PayloadRejected,
     PoisonImage,
+    SealBroken,
     StoreUnavailable,
     TaskFailed,
 )
@@ -80,9 +81,17 @@ def backoff_seconds(failures: int, settings: SchedulerSettings) -> float:
 
 
 def outcome_of(
-    error: BaseException | None, *, stop: Stop | None, attempts: int, settings: SchedulerSettings
+    error: BaseException | None,
+    *,
+    stop: Stop | None,
+    attempts: int,
+    settings: SchedulerSettings,
+    confidential: bool = False,
 ) -> Outcome:
-    """Judge a try that raised ``error`` (None: it went through); ``attempts`` counts the failed tries before it."""
+    """Judge a try that raised ``error`` (None: it went through); ``attempts`` counts the failed tries before it.
+
+    Of a ``confidential`` task no words of an engine or of a bug are kept: they may quote it.
+    """
     if error is None:
         return Outcome(Verdict.SUCCEEDED)
     if stop is not None:
@@ -92,11 +101,10 @@ def outcome_of(
     if isinstance(error, StoreUnavailable | EngineUnavailable):
         longest = 1.0 if isinstance(error, StoreUnavailable) else settings.backoff_base_seconds
         return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(longest, settings.backoff_base_seconds))
-    return _after_a_failure(error, attempts, settings)
+    return _after_a_failure(error, _describe(error, confidential=confidential), attempts, settings)
 
 
-def _after_a_failure(error: BaseException, attempts: int, settings: SchedulerSettings) -> Outcome:
-    failure = _describe(error)
+def _after_a_failure(error: BaseException, failure: TaskError, attempts: int, settings: SchedulerSettings) -> Outcome:
     if attempts + 1 < settings.max_attempts and not isinstance(error, PoisonImage):
         return Outcome(Verdict.RETRY, failure, backoff_seconds(attempts + 1, settings))
     if failure.reason == "out_of_memory":
@@ -105,7 +113,12 @@ def _after_a_failure(error: BaseException, attempts: int, settings: SchedulerSet
     return Outcome(Verdict.DEAD, failure)
 
 
-def _describe(error: BaseException) -> TaskError:
+def _describe(error: BaseException, *, confidential: bool) -> TaskError:
+    if isinstance(error, SealBroken):
+        return TaskError("sealed", error.detail)
+    if confidential and not isinstance(error, TimeoutError):
+        reason = error.reason if isinstance(error, TaskFailed) else "internal"
+        return TaskError(reason, f"{type(error).__name__}; its words are withheld, since the task is encrypted at rest")
     if isinstance(error, EngineFailed | TaskFailed):
         return TaskError(error.reason, error.detail)
     if isinstance(error, TimeoutError):
@@ -123,4 +136,5 @@ def ending_of(started: Started, outcome: Outcome, detection: Detection | None) -
         spends_attempt=outcome.verdict in {Verdict.RETRY, Verdict.DEAD},
         error=outcome.error,
         detection=detection if outcome.verdict is Verdict.SUCCEEDED else None,
+        seal=started.seal,
     )

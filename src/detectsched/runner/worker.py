@@ -73,7 +73,7 @@ class Worker:
 
     async def _examine(self, job: Job, started: Started) -> tuple[Outcome, Detection | None]:
         async def keep(result: EngineResult) -> None:
-            read = EngineRead(started.delivery.task_id, started.tenant, started.fence, result)
+            read = EngineRead(started.delivery.task_id, started.tenant, started.fence, result, started.seal)
             if not await self._completer.save_read(read):
                 job.interrupt(Stop.LEASE_LOST)
 
@@ -94,7 +94,13 @@ class Worker:
             error, detection = asyncio.CancelledError(), None
         if isinstance(error, asyncio.CancelledError) and job.stop is None:
             raise error
-        outcome = outcome_of(error, stop=job.stop, attempts=started.attempts, settings=self._scheduler)
+        outcome = outcome_of(
+            error,
+            stop=job.stop,
+            attempts=started.attempts,
+            settings=self._scheduler,
+            confidential=started.seal is not None,
+        )
         if outcome.error is not None:
             log.warning(
                 "task not examined",

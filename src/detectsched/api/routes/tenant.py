@@ -31,11 +31,12 @@ async def get_tenant(context: Context, caller: Reader) -> TenantState:
     return await _state(context, await control.tenant_of(context.ledger, caller.tenant))
 
 
-@router.patch("", responses=problems(400, 415), openapi_extra=body(json="ChangeTenant"))
+@router.patch("", responses=problems(400, 409, 415), openapi_extra=body(json="ChangeTenant"))
 async def change_tenant(request: Request, context: Context, caller: Admin) -> TenantState:
     """Change what the caller's tenant may have, at once also for what waits.
 
-    The weight of devices is the tenant's own affair; its own weight and rate need the scope `operate` as well.
+    The weight of devices and encryption at rest are the tenant's own affair; its own weight and rate need the scope
+    `operate` as well.
     """
     changes = (await read_json(request, ChangeTenant)).columns()
     foreign = [name for name in _OF_PLATFORM if name in changes]
@@ -76,6 +77,7 @@ async def _state(context: ApiContext, tenant: Tenant) -> TenantState:
         device_weight=tenant.device_weight,
         rate=tenant.rate,
         burst=tenant.burst,
+        encrypt_at_rest=tenant.encrypt_at_rest,
         backlog=await context.queue.views.backlog_of_tenant(tenant.id),
         pause=pause_state(pauses.get(name)),
     )
