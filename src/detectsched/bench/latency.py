@@ -65,10 +65,10 @@ def _table(accepted: Sequence[float], finished: Sequence[float]) -> Table:
     table = Table("milliseconds", "p50", "p95", "p99", "max", title="Latency of a text on an idle system")
     for name, values in (("POST → 202 (durably accepted)", accepted), ("POST → succeeded (long-poll)", finished)):
         ordered = sorted(values)
-        table.add_row(name, *(f"{_quantile(ordered, q):.2f}" for q in (0.5, 0.95, 0.99, 1.0)))
+        table.add_row(name, *(f"{quantile(ordered, q):.2f}" for q in (0.5, 0.95, 0.99, 1.0)))
     return table
 
 
-def _quantile(ordered: Sequence[float], q: float) -> float:
+def quantile(ordered: Sequence[float], q: float) -> float:
     """Return the smallest value that at least a share ``q`` of all does not exceed."""
     return ordered[max(0, min(len(ordered) - 1, round(q * len(ordered) + 0.5) - 1))]

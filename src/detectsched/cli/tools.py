@@ -39,6 +39,18 @@ def latency(
 
 
 @bench.command()
+def succession(
+    count: Annotated[int, typer.Option(min=2, max=180, help="How many texts of one object.")] = 150,
+) -> None:
+    """Let many texts of one object wait, and show how soon each is started after the one before."""
+    import asyncio
+
+    from detectsched.bench.succession import run_succession
+
+    raise typer.Exit(asyncio.run(run_succession(count)))
+
+
+@bench.command()
 def pressure() -> None:
     """Read images beside nothing, beside as much work of others, and afterwards; show when the runner gives way."""
     import asyncio
