@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from pydantic import SecretStr
 
-from chaos.snapshot import OUT
+from chaos.snapshot import OUT, Snapshot
 from detectsched.queueing.queue import (
     Completed,
     Completion,
@@ -28,10 +28,12 @@ from detectsched.queueing.queue import (
     Released,
     Renewed,
     Result,
+    Taker,
     Turns,
     Withdrawn,
 )
 from detectsched.settings import RedisSettings, SchedulerSettings, Settings
+from detectsched.task import Delivery
 from tests.queueing.operators import Operators
 from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, entitlement_of, tenant_of
 from tests.support.actors import device_task, object_task
@@ -159,8 +161,14 @@ class QueueMachine(Operators):
             )
         )
         after = self.look()
+        assert self.judge_sent(before, after, lane) == done.sent <= room
+        if not done.more and done.sent < room:
+            left = [tenant for at, tenant in after.scheduled_tenants() if at == lane]
+            assert not left or f"lane:{lane}" in self.paused, "work and room are left"
+
+    def judge_sent(self, before: Snapshot, after: Snapshot, lane: str) -> int:
+        """Judge what was sent: due, not paused, within its limit, in order, and charged; return how much it was."""
         sent = [i for i in self.open if after.state(i) == "streamed" and before.state(i) == "queued"]
-        assert len(sent) == done.sent <= room
         for task_id in sent:
             task = self.open[task_id].task
             self.queues.serve(lane, str(task.queue), task.cost)
@@ -182,9 +190,7 @@ class QueueMachine(Operators):
             self.check_key(
                 before.scheduled_tenants(), after.scheduled_tenants(), lane, tenant, sum(costs), lambda _: ""
             )
-        if not done.more and done.sent < room:
-            left = [tenant for at, tenant in after.scheduled_tenants() if at == lane]
-            assert not left or f"lane:{lane}" in self.paused, "work and room are left"
+        return len(sent)
 
     @precondition(lambda self: self.seen.zsets.get("deferred"))
     @rule()
@@ -200,9 +206,11 @@ class QueueMachine(Operators):
         assert (done.next_due_seconds is None) == ("deferred" not in self.look().zsets)
 
     @precondition(lambda self: self.hands)
-    @rule(lane=lanes)
-    def reclaim(self, lane: str) -> None:
-        """Take every delivery from its owner."""
+    @rule(pick=picks)
+    def reclaim(self, pick: int) -> None:
+        """Take every delivery of a lane from its owner."""
+        [task_id] = self.picked(self.hands, pick)
+        lane = self.open[task_id].task.lane
         for lost in self.do(self.scripts.reclaim(lane, REAPER, lease_seconds=0.0, limit=100)):
             assert self.hands[lost.task_id][1] == lost.number
             self.hands[lost.task_id] = (REAPER, lost.number)
@@ -258,11 +266,15 @@ class QueueMachine(Operators):
     def read(self, lane: str, consumer: str, count: int) -> None:
         """Fetch deliveries."""
         for delivery in self.do(self.bench.queue.read(lane, consumer, count=count, block_seconds=0.001)):
-            assert delivery.task_id in self.open
-            assert delivery.task_id not in self.hands
-            assert delivery.number > self.started.get(delivery.task_id, 0)
-            self.hands[delivery.task_id] = (consumer, delivery.number)
-            self.started[delivery.task_id] = delivery.number
+            self.receive(consumer, delivery)
+
+    def receive(self, consumer: str, delivery: Delivery) -> None:
+        """Take a delivery in hand."""
+        assert delivery.task_id in self.open
+        assert delivery.task_id not in self.hands
+        assert delivery.number > self.started.get(delivery.task_id, 0)
+        self.hands[delivery.task_id] = (consumer, delivery.number)
+        self.started[delivery.task_id] = delivery.number
 
     @precondition(lambda self: self.seen.scheduled())
     @rule(lane=lanes, consumer=consumers)
@@ -288,6 +300,28 @@ class QueueMachine(Operators):
         completions = [Completion(*one, result) for one in done]
         assert self.do(self.scripts.complete(completions)) == [Completed.DONE] * len(done)
         self.told |= {f"wake:{self.open.pop(task_id).task.lane}" for task_id, _ in done}
+
+    @precondition(lambda self: self.hands)
+    @rule(pick=picks, consumer=consumers)
+    def complete_and_take(self, pick: int, consumer: str) -> None:
+        """End a task in hand, and take the lane's next into its place, which is what the dispatcher would send."""
+        [task_id] = self.picked(self.hands, pick)
+        before, lane = self.seen, self.open[task_id].task.lane
+        unread = self.unread(lane)
+        done = Completion(*self.drop(task_id), Result.GOOD, taker=Taker(consumer, lane))
+        [succession] = self.do(self.scripts.succeed([done]))
+        assert succession.completed is Completed.DONE
+        del self.open[task_id]
+        after = self.look()
+        sent = self.judge_sent(before, after, lane)
+        assert sent == int(succession.next is not None and not unread)
+        if succession.next is not None:
+            self.receive(consumer, succession.next)
+            self.note("a runner took the next task by itself")
+        elif f"lane:{lane}" not in self.paused:
+            # A head that has expired uses up the look.
+            assert not [tenant for at, tenant in after.scheduled_tenants() if at == lane] or "settlement" in after.lists
+        self.told |= {f"wake:{lane}"} if not succession.next else set()
 
     @precondition(lambda self: self.hands)
     @rule(

@@ -42,6 +42,7 @@ SOMETIMES: Final = frozenset(
         "something was paused that waited",
         "a lane without runners gave up on a task",
         "a runner ended a back-off",
+        "a runner took the next task by itself",
     }
 )
 """What a run must have met to be worth anything."""
@@ -122,9 +123,12 @@ class World(RuleBasedStateMachine):
         start = pick % len(ids)
         return ids[start : start + count]
 
-    def unread(self) -> bool:
+    def unread(self, lane: str = "") -> bool:
         """Whether something lies in a stream that nobody has fetched: an empty read would take a while."""
-        return any(self.seen.state(task_id) == "streamed" and task_id not in self.hands for task_id in self.open)
+        return any(
+            self.seen.state(task_id) == "streamed" and task_id not in self.hands and lane in {"", placement.task.lane}
+            for task_id, placement in self.open.items()
+        )
 
     def drop(self, task_id: UUID) -> tuple[UUID, int]:
         """Forget a delivery in hand; its owner may still speak of it."""

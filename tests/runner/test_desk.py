@@ -59,3 +59,23 @@ async def test_a_runner_stops_while_postgresql_is_away(settings: Settings, told_
     assert written == [None]
     await nowhere.close()
     await clients.close()
+
+
+async def test_what_a_job_took_is_in_hand_in_its_place() -> None:
+    """From one moment to the next, also while the desk is being stopped: then it is interrupted like the others."""
+    second, third = replace(FIRST, task_id=new_task_id()), replace(FIRST, task_id=new_task_id())
+    successors = {FIRST: second, second: third}
+    in_hand: list[int] = []
+
+    async def work(job: Job) -> Delivery | None:
+        in_hand.append(desk.in_hand("text"))
+        if job.delivery == third:
+            job.examining = asyncio.create_task(asyncio.Event().wait())
+            await asyncio.wait([job.examining])
+        return successors.get(job.delivery)
+
+    desk = Desk(work, grace_seconds=0.05)
+    desk.take(FIRST)
+    await asyncio.wait_for(desk.stop(), 5.0)
+    assert in_hand == [1, 1, 1]
+    assert desk.jobs() == []

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from detectsched.queueing.keys import GROUP
+from detectsched.queueing.queue import Completion, Taker
 from detectsched.runner.desk import Desk, Job
 from detectsched.runner.reader import LaneReader
 from detectsched.settings import RunnerSettings, SchedulerSettings, Settings
@@ -27,6 +28,8 @@ async def bench(settings: Settings) -> AsyncIterator[Bench]:
 
 async def stay(job: Job) -> None:
     """Work until the end of time, or an interruption."""
+    if job.stop is not None:
+        return
     job.examining = asyncio.create_task(asyncio.Event().wait())
     await asyncio.wait([job.examining])
 
@@ -60,6 +63,24 @@ async def test_unseen_deliveries_are_taken_and_no_more_than_there_are_slots(benc
     assert desk.in_hand("text") == 2
     summary = await bench.clients.commands.xpending(bench.queue.keys.stream("text"), GROUP)
     assert summary["pending"] == 2
+    await desk.stop()
+
+
+async def test_a_next_task_that_was_never_seen_is_taken(bench: Bench) -> None:
+    """The reply that brought it was lost: the reader is told to look, and works on it before it fetches anything."""
+    await send(bench, 2)
+    [first] = await bench.queue.read("text", bench.consumer, count=1, block_seconds=0.01)
+    desk = Desk(stay, grace_seconds=0.0)
+    reader = reader_of(bench, desk, slots=1)
+    desk.take(first)
+    await reader.run_once()
+    await desk.stop()
+    done = Completion(first.task_id, first.number, taker=Taker(bench.consumer, "text"))
+    [lost] = await bench.queue.scripts.succeed([done])
+    assert lost.next is not None
+    reader.expect_unseen()
+    await reader.run_once()
+    assert [job.delivery.task_id for job in desk.jobs()] == [lost.next.task_id]
     await desk.stop()
 
 

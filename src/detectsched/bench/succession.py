@@ -1,4 +1,4 @@
-"""``detectsched bench succession``: from the end of one task of an object to the start of the next, on an idle system."""
+"""``detectsched bench succession``: from the end of one task of an object to the start of the next."""
 
 from __future__ import annotations
 

@@ -33,12 +33,7 @@ class Allocator(Loop):
         self._lane = lane
         self._settings = settings
         self._on_decided = on_decided
-        self._turns = Turns(
-            batch=settings.batch_size,
-            min_batch=settings.min_batch_size,
-            starvation_seconds=settings.starvation_hint_seconds,
-            order=settings.order.value,
-        )
+        self._turns = Turns.of(settings)
         self._capacity = Capacity()
         self._had_runner: bool | None = None
         self._epoch = -1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
+from detectsched.settings import SchedulerSettings
 from detectsched.task import Delivery, Entitlement, QueuedTask, QueueId, QueueKind
 from detectsched.telemetry import get_logger
 
@@ -145,6 +146,14 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Taker:
+    """A runner that takes the next task of a lane into the place of the one that it has completed."""
+
+    consumer: str
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """A task that is terminal in PostgreSQL; ``seconds`` of work it took, where that was measured."""
 
@@ -152,6 +161,15 @@ class Completion:
     delivery: int
     result: Result = Result.NONE
     seconds: float | None = None
+    taker: Taker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """What became of a completion, and the delivery that its taker has in hand now."""
+
+    completed: Completed
+    next: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +199,11 @@ class Turns:
     starvation_seconds: float
     order: str
     max_tasks: int = _MOST_PER_CALL
+
+    @classmethod
+    def of(cls, settings: SchedulerSettings) -> Turns:
+        """Return turns as the settings want them."""
+        return cls(settings.batch_size, settings.min_batch_size, settings.starvation_hint_seconds, settings.order.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +239,22 @@ def _flat(entitlement: Entitlement) -> list[str | int | float]:
 
 
 class Scripts:
-    """The scripts as typed functions; ``now_ms`` replaces Redis TIME in tests and simulation."""
+    """The scripts as typed functions; ``now_ms`` replaces Redis TIME in tests and simulation.
+
+    ``turns``: how a lane is served when a completion makes room.
+    """
 
     def __init__(
-        self, call: Call, *, meta_ttl_seconds: int, backoff: Backoff, now_ms: Callable[[], int] | None = None
+        self,
+        call: Call,
+        *,
+        meta_ttl_seconds: int,
+        backoff: Backoff,
+        turns: Turns,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         self._call = call
+        self._turns = turns
         self._backoff: list[str | int | float] = [
             backoff.threshold,
             round(backoff.base_seconds * 1000),
@@ -281,10 +314,7 @@ class Scripts:
                 self._meta_ttl,
                 lane,
                 capacity,
-                turns.batch,
-                turns.min_batch,
-                round(turns.starvation_seconds * 1000),
-                turns.order,
+                *_turns(turns),
                 turns.max_tasks,
                 *live,
             ],
@@ -293,17 +323,26 @@ class Scripts:
 
     async def complete(self, completions: Sequence[Completion]) -> list[Completed]:
         """Forget tasks that are terminal in PostgreSQL."""
-        answers: list[Completed] = []
+        return [done.completed for done in await self.succeed(completions)]
+
+    async def succeed(self, completions: Sequence[Completion]) -> list[Succession]:
+        """Forget tasks that are terminal in PostgreSQL, and give their takers what comes next.
+
+        After a lost reply a taker may have a delivery in its name that it never saw: `mine` tells.
+        """
+        answers: list[Succession] = []
         for i in range(0, len(completions), _MOST_PER_CALL):
-            answers += await self._complete(completions[i : i + _MOST_PER_CALL])
+            answers += await self._succeed(completions[i : i + _MOST_PER_CALL])
         return answers
 
-    async def _complete(self, completions: Sequence[Completion]) -> list[Completed]:
-        flat: list[str | int | float] = [self._now(), self._meta_ttl, *self._backoff]
+    async def _succeed(self, completions: Sequence[Completion]) -> list[Succession]:
+        flat: list[str | int | float] = [self._now(), self._meta_ttl, *self._backoff, *_turns(self._turns)]
         for done in completions:
             seconds = "" if done.seconds is None else f"{done.seconds:.6g}"
-            flat += [str(done.task_id), done.delivery, done.result.value, seconds]
-        return [Completed(word.decode()) for word in await self._call("complete", flat)]
+            taker = "" if done.taker is None else done.taker.consumer
+            flat += [str(done.task_id), done.delivery, done.result.value, seconds, taker]
+        answers: list[Any] = await self._call("complete", flat)
+        return [_succession(done, answer) for done, answer in zip(completions, answers, strict=True)]
 
     async def release(self, tasks: Sequence[GivenBack]) -> list[Released]:
         """Give tasks back to their queues, in their place by sequence."""
@@ -390,6 +429,16 @@ class Scripts:
         """Take tasks out of the queues that PostgreSQL has ended, or is asked to end."""
         answer = await self._call("withdraw", [self._now(), self._meta_ttl, *map(str, task_ids)])
         return [Withdrawn(word.decode()) for word in answer]
+
+
+def _turns(turns: Turns) -> list[str | int | float]:
+    return [turns.batch, turns.min_batch, round(turns.starvation_seconds * 1000), turns.order]
+
+
+def _succession(done: Completion, answer: Sequence[bytes]) -> Succession:
+    word, *entry = answer
+    lane = "" if done.taker is None else done.taker.lane
+    return Succession(Completed(word.decode()), delivery_of(lane, *entry) if entry else None)
 
 
 def delivery_of(lane: str, entry_id: bytes, task_id: bytes | None, number: bytes | None) -> Delivery | None:

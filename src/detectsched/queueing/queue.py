@@ -28,6 +28,8 @@ from detectsched.queueing.calls import (
     Renewed,
     Result,
     Scripts,
+    Succession,
+    Taker,
     Turns,
     Verdict,
     Withdrawn,
@@ -64,6 +66,8 @@ __all__ = [
     "Result",
     "Scaling",
     "Standing",
+    "Succession",
+    "Taker",
     "Turns",
     "Verdict",
     "Withdrawn",
@@ -133,6 +137,7 @@ class Queue:
             call,
             meta_ttl_seconds=scheduler.queue_meta_ttl_seconds,
             backoff=Backoff(scheduler.failure_threshold, scheduler.backoff_base_seconds, scheduler.backoff_max_seconds),
+            turns=Turns.of(scheduler),
             now_ms=self._now_ms,
         )
 

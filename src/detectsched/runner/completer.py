@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from detectsched.db.group_commit import GroupCommit
 from detectsched.db.results import end, save_reads, was_written
 from detectsched.db.starts import start
 from detectsched.errors import StoreUnavailable
-from detectsched.queueing.queue import Completed, Completion, GivenBack, Queue, Released
+from detectsched.queueing.queue import Completed, Completion, GivenBack, Queue, Released, Succession
 from detectsched.runner.desk import Job
 from detectsched.runner.outcome import Stop
 from detectsched.task import Delivery
@@ -35,10 +35,11 @@ class Completer:
         self._ledger = ledger
         self._runner = runner
         self._dead_letters_kept = dead_letters_kept
+        self.reply_lost: Callable[[], None] = lambda: None
         self._starts = GroupCommit[Delivery, Started | Refused](self._start, max_items=_GROUP)
         self._reads = GroupCommit[EngineRead, bool](self._save, max_items=_GROUP)
         self._ends = GroupCommit[Ending, bool](self._end, max_items=_GROUP)
-        self._completions = GroupCommit[Completion, Completed](self._complete, max_items=_GROUP)
+        self._completions = GroupCommit[Completion, Succession](self._complete, max_items=_GROUP)
         self._releases = GroupCommit[GivenBack, Released](self._release, max_items=_GROUP)
 
     async def start(self, delivery: Delivery) -> Started | Refused:
@@ -66,13 +67,21 @@ class Completer:
                 return None
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def acknowledge(self, done: Completion) -> Completed | None:
-        """Forget a terminal task; None when Redis is away: the reaper will find it terminal and do it."""
+    async def acknowledge(self, done: Completion) -> Succession | None:
+        """Forget a terminal task; None when Redis is away: the reaper will find it terminal and do it.
+
+        ``reply_lost`` is called then: a delivery may be in our name that we have not seen.
+        """
         try:
-            return await self._completions.submit(done)
+            succession = await self._completions.submit(done)
         except StoreUnavailable as error:
             log.warning("cannot acknowledge, left to the reaper", task=str(done.task_id), error=error.detail)
+            self.reply_lost()
             return None
+        if succession.completed is Completed.GONE:
+            # Perhaps the client said it twice, and the first answer, with what came next, was the lost one.
+            self.reply_lost()
+        return succession
 
     async def give_back(self, back: GivenBack) -> Released | None:
         """Return a task to its queue; None when Redis is away: it returns by its lease."""
@@ -102,9 +111,9 @@ class Completer:
         failpoints.hit("run.after_result_commit")
         return written
 
-    async def _complete(self, completions: Sequence[Completion]) -> list[Completed]:
+    async def _complete(self, completions: Sequence[Completion]) -> list[Succession]:
         failpoints.hit("run.before_ack")
-        answers = await self._queue.scripts.complete(completions)
+        answers = await self._queue.scripts.succeed(completions)
         failpoints.hit("run.after_ack")
         return answers
 

@@ -13,7 +13,7 @@ from detectsched.errors import ConfigurationError
 from detectsched.lifecycle import Service
 from detectsched.ocr.pool import EnginePool
 from detectsched.ocr.process import COMMAND
-from detectsched.queueing.queue import Queue
+from detectsched.queueing.queue import Queue, Taker
 from detectsched.runner.cancels import Cancels
 from detectsched.runner.completer import Completer
 from detectsched.runner.desk import Desk
@@ -110,6 +110,7 @@ def runner_services(
         settings,
         may_work=health.may_work,
         published=heartbeat.published,
+        taker_of=lambda lane: _taker_of(lane, readers, identity.consumer),
     )
     desk = Desk(worker.work, grace_seconds=settings.runner.grace_seconds)
     heartbeat.health, heartbeat.desk = health, desk
@@ -127,11 +128,22 @@ def runner_services(
         )
         for lane, count in slots.items()
     ]
+    completer.reply_lost = partial(_expect_unseen, readers)
     machinery: list[Service] = [service for service in (engines, gpus) if service is not None]
     leases = Leases(queue, desk, identity.consumer, settings)
     drain = Drain(queue, settings.runner.name or identity.hostname, health)
     notice = StopNotice(health, heartbeat)
     return [*machinery, health, drain, heartbeat, leases, Cancels(queue, desk), desk, notice, *readers]
+
+
+def _taker_of(lane: str, readers: Sequence[LaneReader], consumer: str) -> Taker | None:
+    """Who takes the next task of a lane without asking: this runner, while it may."""
+    return next((Taker(consumer, lane) for reader in readers if reader.lane == lane and reader.takes), None)
+
+
+def _expect_unseen(readers: Sequence[LaneReader]) -> None:
+    for reader in readers:
+        reader.expect_unseen()
 
 
 def _lacks_gpu(lane_is_for_gpus: bool, pool: EnginePool | None) -> bool:

@@ -45,12 +45,15 @@ class Job:
 
 
 class Desk(Service):
-    """Holds the jobs; stopping it lets them finish within the grace, then gives the rest back."""
+    """Holds the jobs; stopping it lets them finish within the grace, then gives the rest back.
 
-    def __init__(self, work: Callable[[Job], Coroutine[None, None, None]], *, grace_seconds: float) -> None:
+    ``work`` brings a job to its end and returns the delivery that is in hand in its place, if any.
+    """
+
+    def __init__(self, work: Callable[[Job], Coroutine[None, None, Delivery | None]], *, grace_seconds: float) -> None:
         self._work = work
         self._grace = grace_seconds
-        self._jobs: dict[asyncio.Task[None], Job] = {}
+        self._jobs: dict[asyncio.Task[Delivery | None], Job] = {}
         self._idle_since = monotonic()
         self._freed = asyncio.Event()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -75,11 +78,18 @@ class Desk(Service):
         self._jobs[task] = job
         task.add_done_callback(self._done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Delivery | None]) -> None:
         del self._jobs[task]
         self._idle_since = monotonic()
+        if task.cancelled():
+            successor, error = None, None
+        else:
+            error = task.exception()
+            successor = None if error else task.result()
+        if successor is not None:
+            self.take(successor)
         self._freed.set()
-        if not task.cancelled() and (error := task.exception()) is not None and not self._broken.done():
+        if error is not None and not self._broken.done():
             # A job handles every failure of its task; what escapes is a bug of ours and must not be silent.
             self._broken.set_exception(error)
 
@@ -120,11 +130,13 @@ class Desk(Service):
         """Let the jobs finish within the grace, then interrupt them, and wait until each is given back."""
         if not self._broken.done():
             self._broken.cancel()
+        deadline = monotonic() + self._grace
+        # Jobs may still be followed by others, whose deliveries were on their way.
+        while self._jobs and (left := deadline - monotonic()) > 0:
+            await asyncio.wait(self._jobs, timeout=left)
         if self._jobs:
-            await asyncio.wait(self._jobs, timeout=self._grace)
-        late = self.jobs()
-        if late:
-            log.warning("giving back what could not be finished within the grace", tasks=len(late))
-            for job in late:
+            log.warning("giving back what could not be finished within the grace", tasks=len(self._jobs))
+        while self._jobs:
+            for job in self.jobs():
                 job.interrupt(Stop.SHUTDOWN)
             await asyncio.wait(self._jobs)

@@ -73,6 +73,20 @@ class LaneReader(Loop):
             self._desk.take(delivery)
         return len(deliveries)
 
+    def expect_unseen(self) -> None:
+        """Look, before the next fetch, for deliveries in our name that we never saw."""
+        self._reply_lost = True
+
+    @property
+    def takes(self) -> bool:
+        """Whether a next task may be taken into the place of one that was completed, without asking anybody."""
+        return self._may_fetch() and not self._asks_admission()
+
+    @property
+    def lane(self) -> str:
+        """The lane it reads."""
+        return self._lane
+
     async def _take_unseen(self) -> None:
         # A reply that was lost on its way may have put deliveries in our name that we never saw. What was in hand when
         # we asked is not unseen, though it may have ended, and left Redis, before the answer came.

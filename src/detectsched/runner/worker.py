@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from detectsched import failpoints
@@ -11,12 +12,13 @@ from detectsched.attempt import EngineRead, Refused, Started
 from detectsched.clock import monotonic
 from detectsched.detection import Detection, EngineResult
 from detectsched.errors import StoreUnavailable
-from detectsched.queueing.queue import Completion, GivenBack, Result
+from detectsched.queueing.queue import Completion, GivenBack, Result, Taker
 from detectsched.runner.completer import Completer
 from detectsched.runner.desk import Job
 from detectsched.runner.executor import Executor
 from detectsched.runner.outcome import Outcome, Stop, Verdict, ending_of, outcome_of
 from detectsched.settings import Settings
+from detectsched.task import Delivery
 from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -31,6 +33,7 @@ class Worker:
     """Works on jobs; one worker serves all of a runner's lanes.
 
     ``may_work`` is asked before a task is started; ``published`` returns when the registry knows the answer.
+    ``taker_of`` says who takes the next task of a lane into the place of a completed one; None: the dispatcher decides.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Worker:
         *,
         may_work: Callable[[], bool],
         published: Callable[[], Awaitable[None]],
+        taker_of: Callable[[str], Taker | None] = lambda _: None,
     ) -> None:
         self._executor = executor
         self._completer = completer
@@ -48,28 +52,33 @@ class Worker:
         self._timeout = settings.runner.task_timeout_seconds
         self._may_work = may_work
         self._published = published
+        self._taker_of = taker_of
 
-    async def work(self, job: Job) -> None:
-        """Bring one delivery to its end; every way out of here is one terminal call, or leaves it to the lease."""
+    async def work(self, job: Job) -> Delivery | None:
+        """Bring one delivery to its end, and return the one that is in hand in its place, if any.
+
+        Every way out of here is one terminal call, or leaves the delivery to its lease.
+        """
         delivery = job.delivery
         if job.stop is not None or not self._may_work():
             # Published first, or the dispatcher could send it straight back to us.
             await self._published()
             await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, refund=True))
-            return
+            return None
         try:
             started = await self._completer.start(delivery)
         except StoreUnavailable:
             # Whether it was started is not known; the next delivery takes it over in any case.
             delay = _START_AGAIN_SECONDS
             await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, delay, refund=True))
-            return
+            return None
         if started is Refused.ENDED:
-            await self._completer.acknowledge(Completion(delivery.task_id, delivery.number))
-        elif isinstance(started, Started):
+            return await self._acknowledge(job, Completion(delivery.task_id, delivery.number))
+        if isinstance(started, Started):
             failpoints.hit("run.after_start_mark")
             outcome, detection = await self._examine(job, started)
-            await self._conclude(job, started, outcome, detection)
+            return await self._conclude(job, started, outcome, detection)
+        return None
 
     async def _examine(self, job: Job, started: Started) -> tuple[Outcome, Detection | None]:
         async def keep(result: EngineResult) -> None:
@@ -111,25 +120,33 @@ class Worker:
             )
         return outcome, detection
 
-    async def _conclude(self, job: Job, started: Started, outcome: Outcome, detection: Detection | None) -> None:
+    async def _conclude(
+        self, job: Job, started: Started, outcome: Outcome, detection: Detection | None
+    ) -> Delivery | None:
         delivery = started.delivery
         if outcome.verdict is Verdict.LOST:
             log.warning("lease lost, nothing written", task=str(delivery.task_id), fence=started.fence)
-            return
+            return None
         written = await self._completer.persist(job, ending_of(started, outcome, detection))
         if not written:
             event = "write fenced off" if written is False else "not written, left to the lease"
             log.warning(event, task=str(delivery.task_id), fence=started.fence)
-            return
+            return None
         if outcome.verdict in {Verdict.RETRY, Verdict.GIVEN_BACK}:
             again = outcome.verdict is Verdict.GIVEN_BACK
             await self._completer.give_back(
                 GivenBack(delivery.task_id, delivery.number, outcome.delay_seconds, refund=again, failed=not again)
             )
-        else:
-            await self._completer.acknowledge(_completion_of(job, outcome))
-            if outcome.verdict is Verdict.DEAD:
-                await self._completer.mirror_dead_letter(delivery.task_id)
+            return None
+        successor = await self._acknowledge(job, _completion_of(job, outcome))
+        if outcome.verdict is Verdict.DEAD:
+            await self._completer.mirror_dead_letter(delivery.task_id)
+        return successor
+
+    async def _acknowledge(self, job: Job, done: Completion) -> Delivery | None:
+        taker = None if job.stop else self._taker_of(job.delivery.lane)
+        succession = await self._completer.acknowledge(replace(done, taker=taker))
+        return None if succession is None else succession.next
 
 
 def _completion_of(job: Job, outcome: Outcome) -> Completion:

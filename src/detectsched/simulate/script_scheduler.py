@@ -45,12 +45,7 @@ class ScriptScheduler:
         self._unread = dict.fromkeys(settings.lanes, 0)
         self._first = dict.fromkeys(settings.lanes, 0)
         scheduler = settings.scheduler
-        self._turns = Turns(
-            batch=scheduler.batch_size,
-            min_batch=scheduler.min_batch_size,
-            starvation_seconds=scheduler.starvation_hint_seconds,
-            order=scheduler.order.value,
-        )
+        self._turns = Turns.of(scheduler)
 
     @classmethod
     async def opened(
