@@ -83,12 +83,12 @@ async def entitle_device(context: ApiContext, tenant: str, mac: str) -> None:
 async def entitle_tenant(context: ApiContext, tenant: str) -> None:
     """Tell the queues of a tenant in which something is open what they may have now."""
     default = context.settings.scheduler.device_in_flight
-    changes = [
-        (queue, lane, entitled.with_default_limit(default))
-        for queue, lane, entitled in await control.open_entitlements(context.ledger, tenant)
-    ]
-    for start in range(0, len(changes), _CHUNK):
-        await context.queue.scripts.entitle(changes[start : start + _CHUNK])
+    after = None
+    while found := await control.open_entitlements(context.ledger, tenant, after=after, limit=_CHUNK):
+        await context.queue.scripts.entitle(
+            [(queue, lane, own.with_default_limit(default)) for queue, lane, own in found]
+        )
+        after = str(found[-1][0]), found[-1][1]
 
 
 def known_lane(context: ApiContext, lane: str) -> str:

@@ -41,8 +41,12 @@ SELECT {_HELD} FROM tenant n LEFT JOIN device d ON d.tenant = n.id AND d.mac = $
 
 _OPEN_ENTITLEMENTS: Final = f"""
 SELECT t.queue, t.lane, {_HELD}
-FROM (SELECT DISTINCT queue, lane, mac FROM task WHERE tenant = $1 AND state IN ('queued', 'running')) t
-JOIN tenant n ON n.id = $1 LEFT JOIN device d ON d.tenant = $1 AND d.mac = t.mac
+FROM (SELECT DISTINCT tenant, queue, lane, mac FROM task
+      WHERE state IN ('queued', 'running') AND ($1::text IS NULL OR tenant = $1)
+        AND ($2::text IS NULL OR (queue, lane) > ($2, $3))
+      ORDER BY queue, lane LIMIT $4) t
+JOIN tenant n ON n.id = t.tenant LEFT JOIN device d ON d.tenant = t.tenant AND d.mac = t.mac
+ORDER BY t.queue, t.lane
 """
 
 
@@ -166,10 +170,16 @@ async def entitlement(ledger: Ledger, tenant: str, mac: str | None) -> Entitleme
     return _entitlement(row)
 
 
-async def open_entitlements(ledger: Ledger, tenant: str) -> list[tuple[QueueId, str, Entitlement]]:
-    """Return, for every queue of a tenant in which something is open, its lane and what it may have."""
+async def open_entitlements(
+    ledger: Ledger, tenant: str | None, *, after: tuple[str, str] | None, limit: int
+) -> list[tuple[QueueId, str, Entitlement]]:
+    """Return, for queues in which something is open, their lane and what they may have.
+
+    Of one tenant, or of all; by queue and lane, beginning behind ``after``.
+    """
+    queue, lane = after or (None, None)
     async with ledger.connection() as connection:
-        rows = await connection.fetch(_OPEN_ENTITLEMENTS, tenant)
+        rows = await connection.fetch(_OPEN_ENTITLEMENTS, tenant, queue, lane, limit)
     return [(QueueId.parse(row["queue"]), row["lane"], _entitlement(row)) for row in rows]
 
 

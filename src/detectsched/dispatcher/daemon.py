@@ -5,6 +5,7 @@ from __future__ import annotations
 from detectsched.db.connection import Ledger
 from detectsched.db.notifications import WEBHOOK_CHANNEL, Notifications
 from detectsched.dispatcher.allocator import Allocator
+from detectsched.dispatcher.entitlements import EntitlementKeeper
 from detectsched.dispatcher.pauses import PauseKeeper
 from detectsched.dispatcher.promoter import Promoter
 from detectsched.dispatcher.reaper import Reaper
@@ -37,6 +38,7 @@ def dispatcher_services(queue: Queue, ledger: Ledger, settings: Settings) -> lis
         Sweeper(queue, ledger, scheduler),
         Reconciler(queue, ledger, scheduler),
         PauseKeeper(queue, ledger, settings),
+        EntitlementKeeper(queue, ledger, settings),
         Watermark(queue, ledger, settings),
         relay,
         Notifications(ledger, {WEBHOOK_CHANNEL: lambda _payload: relay.wake()}),

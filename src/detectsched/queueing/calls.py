@@ -409,10 +409,11 @@ class Scripts:
 
     async def entitle(self, changes: Sequence[tuple[QueueId, str, Entitlement]]) -> None:
         """Note what queues, given with their lane, may have from now on."""
-        flat: list[str | int | float] = [self._now(), self._meta_ttl]
-        for queue, lane, entitlement in changes:
-            flat += [str(queue), lane, *_flat(entitlement)]
-        await self._call("entitle", flat)
+        for i in range(0, len(changes), _MOST_PER_CALL):
+            flat: list[str | int | float] = [self._now(), self._meta_ttl]
+            for queue, lane, entitlement in changes[i : i + _MOST_PER_CALL]:
+                flat += [str(queue), lane, *_flat(entitlement)]
+            await self._call("entitle", flat)
 
     async def pause(self, what: str, *, paused: bool, lanes: Sequence[str], queues: Sequence[QueueId] = ()) -> None:
         """Pause or resume ``lane:<lane>``, ``tenant:<tenant>`` or ``subject:<subject>`` (with its queues)."""
