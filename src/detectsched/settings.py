@@ -292,6 +292,10 @@ class OcrSettings(Group):
     """CPU threads of one engine process; 0: the usable cores divided by ocr_slots, at most 4."""
     recognition_batch: int = Field(0, ge=0, le=64)
     """Text lines per recognition call; 0: 1 on CPU (measured best), 4 on GPU (the original's)."""
+    batch_images: int = Field(1, ge=1, le=64)
+    """Images of similar size that one engine process reads together; 1: each for itself. On a CPU more is slower."""
+    batch_wait_ms: float = Field(20.0, ge=0, le=1000)
+    """With batch_images: how long the first image of a batch waits for others."""
     detection_model_dir: Path | None = None
     """Local directory of the detection model (paddle)."""
     recognition_model_dir: Path | None = None

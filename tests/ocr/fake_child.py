@@ -17,7 +17,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from detectsched.detection import Box, Line
-from detectsched.ocr.protocol import Broken, Done, Read, Ready, Rejected, Setup, Unfit, frame, receive_request
+from detectsched.ocr.protocol import (
+    Broken,
+    Done,
+    DoneMany,
+    Read,
+    ReadMany,
+    Ready,
+    Rejected,
+    Setup,
+    Unfit,
+    frame,
+    receive_request,
+)
 
 MB = 1024 * 1024
 kept: list[bytearray] = []
@@ -108,6 +120,24 @@ def die_saying(serial: int, words: str) -> bytes:
     return b""
 
 
+def together(request: ReadMany) -> bytes:
+    """Answer for each image of a batch: how many there were, and its text; the first that misbehaves does so for all.
+
+    ``short`` forgets one of them.
+    """
+    each: list[Done | Rejected] = []
+    for data in request.images:
+        word, _, argument = data.decode().partition(":")
+        if word == "say":
+            text = f"{len(request.images)} {argument}"
+            each.append(Done(request.serial, (Line(text, Box(0, 0, 10, 10), 1.0),), 10, 10, 0.0))
+        elif word == "reject":
+            each.append(Rejected(request.serial, argument, "no"))
+        elif word != "short":
+            BEHAVIOURS[word](request.serial, argument)
+    return frame(DoneMany(request.serial, tuple(each)))
+
+
 BEHAVIOURS: dict[str, Callable[[int, str], bytes]] = {
     "say": done,
     "pid": lambda serial, _: done(serial, str(os.getpid())),
@@ -162,7 +192,11 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             time.sleep(0.005)
     answers.write(frame(Ready("fake", "1")))
     answers.flush()
-    while isinstance(request := receive_request(requests), Read):
+    while isinstance(request := receive_request(requests), Read | ReadMany):
+        if isinstance(request, ReadMany):
+            answers.write(together(request))
+            answers.flush()
+            continue
         word, _, argument = request.data.decode().partition(":")
         now.discard("thrifty")
         now.update({"thrifty"} if request.thrifty else ())

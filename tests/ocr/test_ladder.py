@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from detectsched.detection import Box, Line
 from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable, PayloadRejected
-from detectsched.ocr.child import examine
+from detectsched.ocr.examine import examine
 from detectsched.ocr.pool import EnginePool
 from detectsched.ocr.protocol import Broken, Done, Read
 from detectsched.settings import OcrSettings

@@ -9,7 +9,8 @@ import pytest
 
 from detectsched.detection import Box
 from detectsched.ocr.crops import LONGEST_RATIO, cut_line, glue, pieces
-from detectsched.ocr.reading import AnswerCountError, Image, in_reading_order, read_lines
+from detectsched.ocr.engine import AnswerCountError
+from detectsched.ocr.reading import Image, in_reading_order, read_lines
 from detectsched.ocr.tiles import Quad
 from tests.ocr.test_tiles import quad
 

@@ -7,7 +7,8 @@ process (`child`) builds one.
 from __future__ import annotations
 
 import importlib.util
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,10 @@ _EXTRAS: Final = {EngineName.RAPIDOCR: "ocr", EngineName.PADDLE: "paddle"}
 _MODULES: Final = {EngineName.RAPIDOCR: ("rapidocr", "onnxruntime"), EngineName.PADDLE: ("paddleocr", "paddle")}
 
 
+class AnswerCountError(RuntimeError):
+    """An engine gave more or fewer answers than it was asked: whose they are is unknown, so none can be used."""
+
+
 class Engine(Protocol):
     """Reads images; not thread-safe, so one process holds one and asks it one image at a time."""
 
@@ -43,6 +48,14 @@ class Engine(Protocol):
 
         ``thrifty``: with as little memory as it can do with, however long that takes.
         """
+
+
+@runtime_checkable
+class BatchEngine(Engine, Protocol):
+    """An engine that reads several images at once, if that is any faster there."""
+
+    def read_many(self, images: Sequence[NDArray[np.uint8]]) -> list[tuple[Line, ...]]:
+        """Read several images as `read` would each; as many answers as images, in their order."""
 
 
 def build_engine(settings: OcrSettings, ocr_slots: int) -> Engine:

@@ -17,7 +17,7 @@ import numpy as np
 
 from detectsched.detection import Line
 from detectsched.errors import ConfigurationError
-from detectsched.ocr.reading import Image, read_lines
+from detectsched.ocr.reading import Image, read_lines, read_many_lines
 from detectsched.ocr.tiles import Quad
 
 # Read when paddlex is imported: without it, every start asks four model sites whether they are there.
@@ -88,6 +88,10 @@ class PaddleEngine:
     def read(self, image: Image, *, thrifty: bool = False) -> tuple[Line, ...]:
         """Read one image."""
         return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE, thrifty=thrifty)
+
+    def read_many(self, images: Sequence[Image]) -> list[tuple[Line, ...]]:
+        """Read several images, their lines recognised together."""
+        return read_many_lines(images, self._detect, self._recognise, min_score=_MIN_SCORE)
 
     def _detect(self, tile: Image) -> Sequence[Quad]:
         (found,) = self._detection.predict(tile, batch_size=1)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from detectsched.detection import EngineResult
 from detectsched.errors import EngineUnavailable
 from detectsched.lifecycle import Service
+from detectsched.ocr.batching import Batcher
 from detectsched.ocr.process import COMMAND, EngineProcess
 from detectsched.ocr.slot import Slot
 from detectsched.settings import OcrSettings
@@ -59,6 +60,11 @@ class EnginePool(Service):
         self._changed = asyncio.Event()
         self._keepers: list[asyncio.Task[None]] = []
         self._replaced_before = 0
+        self._batcher = (
+            Batcher(self._read_many, most=settings.batch_images, wait_seconds=settings.batch_wait_ms / 1000)
+            if settings.batch_images > 1
+            else None
+        )
 
     @property
     def healthy(self) -> bool:
@@ -113,6 +119,8 @@ class EnginePool(Service):
         if keepers:
             await asyncio.wait(keepers)
         self._changed.set()
+        if self._batcher is not None:
+            self._batcher.stop()
         stopping = [asyncio.create_task(slot.stop()) for slot in self._slots]
         await self._kill_all()
         if stopping:
@@ -133,10 +141,20 @@ class EnginePool(Service):
         Raises:
             As `Slot.read`.
         """
+        if self._batcher is not None:
+            return await self._batcher.read(data)
         async with self._room:
             slot = await self._take()
             try:
                 return await slot.read(data, self._timeout)
+            finally:
+                self._idle.append(slot)
+
+    async def _read_many(self, images: Sequence[bytes]) -> list[EngineResult | Exception]:
+        async with self._room:
+            slot = await self._take()
+            try:
+                return await slot.read_many(images, self._timeout)
             finally:
                 self._idle.append(slot)
 

@@ -13,7 +13,18 @@ from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailab
 from detectsched.ocr.childprocess import ChildGone, ChildProcess
 from detectsched.ocr.cores import engine_threads
 from detectsched.ocr.faults import Fault, fault_in
-from detectsched.ocr.protocol import Answer, Broken, Done, Read, Ready, Rejected, Setup, Unfit
+from detectsched.ocr.protocol import (
+    Answer,
+    Broken,
+    Done,
+    DoneMany,
+    Read,
+    ReadMany,
+    Ready,
+    Rejected,
+    Setup,
+    Unfit,
+)
 from detectsched.settings import OcrSettings
 from detectsched.telemetry import get_logger
 
@@ -129,16 +140,24 @@ class EngineProcess:
             EngineUnavailable: it was not started, or is stopped meanwhile.
             EngineFailed: with a `Fault` as its reason. The process is dead then, as it is when the caller is cancelled.
         """
+        answer = await self._ask(lambda serial: Read(serial, data, thrifty), 1, timeout_seconds)
+        if isinstance(answer, Rejected):
+            raise PayloadRejected(answer.reason, answer.detail)
+        if isinstance(answer, Done):
+            return self._result(answer)
+        self.kill()
+        raise EngineFailed(Fault.CRASHED.value, "the engine process sent an answer to another question")
+
+    async def _ask(self, request: Callable[[int], Read | ReadMany], images: int, timeout_seconds: float) -> Answer:
+        """Return the answer to this very request; for anything else the process dies, and what happened is raised."""
         if self._child is None:
             raise EngineUnavailable("the OCR engine was not started")
-        self.images += 1
+        self.images += images
+        serial = self.images
         watch = asyncio.create_task(self._watch_memory())
         try:
             async with asyncio.timeout(timeout_seconds):
-                answer = await self._child.ask(Read(self.images, data, thrifty))
-            result = self._judge(answer, self.images)
-        except PayloadRejected:
-            raise
+                answer = self._checked(await self._child.ask(request(serial)), serial)
         except TimeoutError:
             self.kill()
             raise EngineFailed(Fault.TIMEOUT.value, f"the image was not read within {timeout_seconds:g} s") from None
@@ -151,7 +170,23 @@ class EngineProcess:
             watch.cancel()
         if not self._base_rss:
             self._base_rss, self._base_gpu_memory = self.rss, self._gpu_memory()
-        return result
+        return answer
+
+    async def read_many(self, images: Sequence[bytes], timeout_seconds: float) -> list[EngineResult | PayloadRejected]:
+        """Read several image files together; an answer for each, in their order.
+
+        Raises:
+            As `read`; then nothing is known of any of them.
+        """
+        answer = await self._ask(lambda serial: ReadMany(serial, tuple(images)), len(images), timeout_seconds)
+        if not isinstance(answer, DoneMany) or len(answer.answers) != len(images):
+            # One too few, and every text after it would be another image's.
+            self.kill()
+            raise EngineFailed(Fault.CRASHED.value, f"the engine process answered {len(images)} images otherwise")
+        return [
+            PayloadRejected(each.reason, each.detail) if isinstance(each, Rejected) else self._result(each)
+            for each in answer.answers
+        ]
 
     def kill(self) -> None:
         """Kill the process and all it started."""
@@ -175,14 +210,15 @@ class EngineProcess:
         if self._child is not None:
             await self._child.ended()
 
-    def _judge(self, answer: Answer, serial: int) -> EngineResult:
-        if not isinstance(answer, Done | Rejected | Broken) or answer.serial != serial:
+    def _checked(self, answer: Answer, serial: int) -> Answer:
+        if isinstance(answer, Ready | Unfit) or answer.serial != serial:
             raise EngineFailed(Fault.CRASHED.value, "the engine process sent an answer to another question")
-        if isinstance(answer, Rejected):
-            raise PayloadRejected(answer.reason, answer.detail)
         if isinstance(answer, Broken):
             raise EngineFailed(answer.reason, answer.detail)
-        return EngineResult(self.engine, self.version, answer.lines, answer.width, answer.height, answer.seconds)
+        return answer
+
+    def _result(self, done: Done) -> EngineResult:
+        return EngineResult(self.engine, self.version, done.lines, done.width, done.height, done.seconds)
 
     async def _obituary(self, child: ChildProcess) -> EngineFailed:
         """Say what ended the process; its own words go to the log only, the detail is shown to the image's owner."""

@@ -1,7 +1,8 @@
 """What the runner and an engine's process say to each other, and how it is framed.
 
 A frame is four bytes of length (big endian) and a message in MessagePack. The runner says `Setup` once, is answered
-`Ready` or `Unfit`, then says `Read` and is answered `Done`, `Rejected` or `Broken`, one image at a time.
+`Ready` or `Unfit`, then says `Read` and is answered `Done`, `Rejected` or `Broken`, one image at a time, or `ReadMany`,
+answered `DoneMany` or `Broken`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ class Read(msgspec.Struct, frozen=True, tag=True):
     serial: int
     data: bytes
     thrifty: bool = False
+
+
+class ReadMany(msgspec.Struct, frozen=True, tag=True):
+    """Read these image files together."""
+
+    serial: int
+    images: tuple[bytes, ...]
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -77,8 +85,15 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
     detail: str
 
 
-Request = Setup | Read
-Answer = Ready | Unfit | Done | Rejected | Broken
+class DoneMany(msgspec.Struct, frozen=True, tag=True):
+    """What became of each image of a batch, in its order."""
+
+    serial: int
+    answers: tuple[Done | Rejected, ...]
+
+
+Request = Setup | Read | ReadMany
+Answer = Ready | Unfit | Done | Rejected | Broken | DoneMany
 
 _encode = msgspec.msgpack.Encoder().encode
 _request_decoder: Final = msgspec.msgpack.Decoder(Request)

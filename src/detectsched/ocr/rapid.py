@@ -15,7 +15,7 @@ from rapidocr.main import RapidOCRError
 
 from detectsched.detection import Line
 from detectsched.errors import ConfigurationError
-from detectsched.ocr.reading import Image, read_lines
+from detectsched.ocr.reading import Image, read_lines, read_many_lines
 from detectsched.ocr.tiles import Quad
 
 _MIN_SCORE: Final = 0.5
@@ -78,6 +78,10 @@ class RapidEngine:
     def read(self, image: Image, *, thrifty: bool = False) -> tuple[Line, ...]:
         """Read one image."""
         return read_lines(image, self._detect, self._recognise, min_score=_MIN_SCORE, thrifty=thrifty)
+
+    def read_many(self, images: Sequence[Image]) -> list[tuple[Line, ...]]:
+        """Read several images, their lines recognised together."""
+        return read_many_lines(images, self._detect, self._recognise, min_score=_MIN_SCORE)
 
     def _detect(self, tile: Image) -> Sequence[Quad]:
         try:

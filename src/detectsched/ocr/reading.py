@@ -7,6 +7,7 @@ engines import it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from detectsched.detection import Box, Line
 from detectsched.ocr.crops import cut_line, glue, pieces
+from detectsched.ocr.engine import AnswerCountError
 from detectsched.ocr.tiles import THRIFTY_SIDE, TILE_SIDE, Quad, join, split
 
 Image = NDArray[np.uint8]
@@ -29,10 +31,6 @@ Measured on both engines with 68 short lines, two of them only capital letters t
 score 0.9 and more, turned ones less but for such words. So pages that stand on their head or lie on their side are
 read without a model that judges orientation, and upright ones pay nothing.
 """
-
-
-class AnswerCountError(RuntimeError):
-    """An engine gave more or fewer answers than it was asked: whose they are is unknown, so none can be used."""
 
 
 def read_lines(
@@ -53,16 +51,48 @@ def read_lines(
     Raises:
         AnswerCountError: the recogniser's answers do not match the lines one to one.
     """
+    side = THRIFTY_SIDE if thrifty else TILE_SIDE
+    quads = _find(image, detect, side)
+    read = _read_either_way([cut_line(image, quad) for quad in quads], _one_by_one(recognise) if thrifty else recognise)
+    return _lines(image, quads, read, min_score)
+
+
+def read_many_lines(
+    images: Sequence[Image], detect: Detect, recognise: Recognise, *, min_score: float
+) -> list[tuple[Line, ...]]:
+    """Read images of any sizes, with the lines of all of them recognised together; arguments as of `read_lines`.
+
+    Returns:
+        The lines of each image, in the order of the images.
+
+    Raises:
+        AnswerCountError: the recogniser's answers do not match the lines one to one.
+    """
+    found = [_find(image, detect, TILE_SIDE) for image in images]
+    crops = [cut_line(image, quad) for image, quads in zip(images, found, strict=True) for quad in quads]
+    read = iter(_read_either_way(crops, recognise))
+    return [
+        _lines(image, quads, list(islice(read, len(quads))), min_score)
+        for image, quads in zip(images, found, strict=True)
+    ]
+
+
+def _find(image: Image, detect: Detect, side: int) -> list[Quad]:
     height, width = image.shape[:2]
     found = [
         [
             np.asarray(quad, dtype=np.float32) + np.array([tile.left, tile.top], dtype=np.float32)
             for quad in detect(np.ascontiguousarray(image[tile.top : tile.bottom, tile.left : tile.right]))
         ]
-        for tile in split(width, height, THRIFTY_SIDE if thrifty else TILE_SIDE)
+        for tile in split(width, height, side)
     ]
-    quads = in_reading_order(join(found))
-    read = _read_either_way([cut_line(image, quad) for quad in quads], _one_by_one(recognise) if thrifty else recognise)
+    return in_reading_order(join(found))
+
+
+def _lines(
+    image: Image, quads: Sequence[Quad], read: Sequence[tuple[str, float]], min_score: float
+) -> tuple[Line, ...]:
+    height, width = image.shape[:2]
     return tuple(
         Line(text, _box(quad, width, height), min(1.0, max(0.0, score)))
         for quad, (text, score) in zip(quads, read, strict=True)

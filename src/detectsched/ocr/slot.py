@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
 from detectsched.clock import monotonic
 from detectsched.detection import EngineResult
-from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable, PayloadRejected
-from detectsched.ocr.faults import CLIMBING
+from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable, PayloadRejected, TaskFailed
+from detectsched.ocr.faults import CLIMBING, Fault
 from detectsched.ocr.process import EngineProcess
 from detectsched.settings import OcrSettings
 from detectsched.telemetry import get_logger
@@ -24,6 +24,9 @@ _GPU_RETRY_TIMES: Final = 10
 """Longest wait for a probe of the GPU, as a multiple of the first."""
 _GPU_FAULTS: Final = 3
 """Images in a row that fail on the GPU until it is left alone, though it still passes its test image."""
+
+_BATCH_SHARE: Final = 0.25
+"""A batch's part of one image's time: those that are not to blame still have time to be read after it."""
 
 Spawn = Callable[[bool], Awaitable[EngineProcess]]
 """Starts an engine process, on a GPU or not; raises ConfigurationError when it does not get ready."""
@@ -149,6 +152,31 @@ class Slot:
                 return result
             finally:
                 self._after(process)
+
+    async def read_many(self, images: Sequence[bytes], timeout_seconds: float) -> list[EngineResult | Exception]:
+        """Read image files together; for each what was read, or what `read` would raise.
+
+        What goes wrong with a batch is the doing of one image in it. It is halved until that one is alone and climbs
+        its ladder; the others are read, and cost no attempt.
+        """
+        if len(images) > 1:
+            process = await self._ready_process()
+            try:
+                return list(await process.read_many(images, timeout_seconds * _BATCH_SHARE))
+            except EngineUnavailable:
+                raise
+            except EngineFailed as error:
+                log.warning("batch divided", slot=self._number, images=len(images), error=error.detail)
+                # Of one that hangs each half would cost another time-out.
+                step = 1 if error.reason == Fault.TIMEOUT else (len(images) + 1) // 2
+                parts = [images[start : start + step] for start in range(0, len(images), step)]
+                return [each for part in parts for each in await self.read_many(part, timeout_seconds)]
+            finally:
+                self._after(process)
+        try:
+            return [await self.read(image, timeout_seconds) for image in images]
+        except TaskFailed as error:
+            return [error]
 
     async def _read_on_cpu(self, data: bytes, timeout_seconds: float) -> EngineResult:
         """Read this one image on the CPU; the slot goes on with its GPU."""

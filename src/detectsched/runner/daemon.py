@@ -48,7 +48,9 @@ def slots_of(lanes: Sequence[str], settings: Settings) -> dict[str, int]:
         wrong = f"there is no lane {unknown[0]!r}" if unknown else "a runner needs a lane"
         raise ConfigurationError(f"{wrong}; the lanes are: {names} (DETECTSCHED_LANES)")
     runner = settings.runner
-    return {lane: runner.text_slots if lane == LANE_TEXT else engine_slots(settings) for lane in lanes}
+    # An engine that reads in batches needs a batch in hand.
+    payloads = engine_slots(settings) * settings.ocr.batch_images
+    return {lane: runner.text_slots if lane == LANE_TEXT else payloads for lane in lanes}
 
 
 def engine_slots(settings: Settings) -> int:
