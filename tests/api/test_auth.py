@@ -63,6 +63,8 @@ WANTED = {
     "report_tasks": Scope.READ,
     "report_tenants": Scope.OPERATE,
     "report_words": Scope.READ,
+    "read_audit": Scope.ADMIN,
+    "read_platform_audit": Scope.OPERATE,
     "report_detections": Scope.SUBMIT,
     "report_to_decter": Scope.SUBMIT,
     "list_detections": Scope.READ,

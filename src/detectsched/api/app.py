@@ -15,6 +15,7 @@ from detectsched.api.context import ApiContext
 from detectsched.api.edge import HANDLED, Edge
 from detectsched.api.limits import BodyLimit
 from detectsched.api.routes import (
+    audit,
     batch,
     commands,
     dead_letters,
@@ -73,6 +74,7 @@ def create_app(context: ApiContext) -> FastAPI:
         webhooks,
         detections,
         reports,
+        audit,
         devices,
         objects,
         tenant,

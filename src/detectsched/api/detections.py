@@ -52,8 +52,6 @@ class DetectionReport(RequestModel):
     """When, by the device's clock; without it, or where that cannot be, when the report came."""
     hits: Annotated[list[DetectionHit], Field(max_length=_MOST_HITS)] = Field(default_factory=list)
     """What was found; none is a report as well."""
-    text: Annotated[str, StringConstraints(max_length=20_000, pattern=r"^[^\x00]*$")] | None = None
-    """The text that was examined, or as much of it as shall be kept."""
     detector: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] | None = None
     """What examined it, for people: a program and its version."""
 
@@ -122,7 +120,6 @@ class DetectionView(ResponseModel):
     top_level: int
     """The highest level among them; 0 without any."""
     hits: list[StoredHit]
-    text: str | None
     detector: str | None
 
 
@@ -148,7 +145,7 @@ def new_report(sent: DetectionReport, settings: ReportSettings, *, now: datetime
     at = sent.detected_at
     earliest, latest = now - timedelta(days=settings.max_late_days), now + timedelta(seconds=settings.max_ahead_seconds)
     is_wrong = at is not None and not earliest <= at <= latest
-    extra: dict[str, Any] = {"text": sent.text, "detector": sent.detector, "detected_at": document["detected_at"]}
+    extra: dict[str, Any] = {"detector": sent.detector, "detected_at": document["detected_at"]}
     return NewReport(
         report_id=sent.report_id,
         mac=mac,
@@ -184,6 +181,5 @@ def view(row: Report) -> DetectionView:
         hit_count=row.hit_count,
         top_level=row.top_level,
         hits=[StoredHit(**hit) for hit in row.body.get("hits", [])],
-        text=row.body.get("text"),
         detector=row.body.get("detector"),
     )

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import xlsxwriter
 
 Cell: TypeAlias = Any
-"""str, int, float, bool, a date, a time, or None."""
+"""str, int, float, bool, a date, a time, JSON, or None."""
 
 TRIGGERS: Final = (
     "=+-@\u207a\u207b\u207c\u208a\u208b\u208c\u2212\u2a75\u2a76\ufb29\ufe62\ufe63\ufe66\ufe6b\uff0b\uff0d\uff1d\uff20"
@@ -51,10 +52,11 @@ def plain(value: Cell) -> str | int | float:
             return "true" if value else "false"
         case int() | float():
             return value
-        case datetime():
-            return value.isoformat().replace("+00:00", "Z")
         case date():
-            return value.isoformat()
+            # A datetime is one as well.
+            return value.isoformat().replace("+00:00", "Z")
+        case dict() | list():
+            return neutral(json.dumps(value, ensure_ascii=False))
         case _:
             return neutral(str(value))
 
