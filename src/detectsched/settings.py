@@ -265,6 +265,8 @@ class RunnerSettings(Group):
     """Longest run of one task; then its engine is killed (CELERY_MAC_ACTIVE_TTL)."""
     text_slots: int = Field(32, ge=1, le=1000)
     """Texts one runner works on at once."""
+    max_hits: int = Field(1000, ge=1, le=100_000)
+    """Hits that are kept of one text or image; of more, the gravest."""
     ocr_slots: int = Field(1, ge=1, le=64)
     """Images one runner works on at once; each slot is one engine process."""
     cpu_high_percent: float = Field(75.0, gt=0, le=100)

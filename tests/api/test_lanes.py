@@ -102,9 +102,16 @@ async def test_a_wrong_body_pauses_nothing(rig: Rig, boss: httpx.AsyncClient, bo
 
 
 async def test_runners_show_how_they_stand(rig: Rig, client: httpx.AsyncClient) -> None:
-    """Each with its state; a malformed record hides itself alone."""
+    """Each with its state; a malformed record hides itself alone, and nobody sees the lists of others."""
     assert await told(client, "/api/runners") == {"items": [], "drained": []}
-    await rig.report_runner("left", gpu_available=1, gpu_util=None, slots="ocr=1,text=32", engine="rapidocr 3")
+    await rig.report_runner(
+        "left",
+        gpu_available=1,
+        gpu_util=None,
+        slots="ocr=1,text=32",
+        engine="rapidocr 3",
+        word_lists="acme/a@3 other/b@1 acme-2/c@1 acme/b@x",
+    )
     await rig.report_runner("right", pid=2, consumer="host:2:b", state="unhealthy", reason="its GPU is lost")
     await rig.clients.commands.hset(rig.queue.keys.named("worker:bad:3"), "slots", "text=-7")
     await rig.clients.commands.expire(rig.queue.keys.named("worker:bad:3"), 60)
@@ -126,6 +133,7 @@ async def test_runners_show_how_they_stand(rig: Rig, client: httpx.AsyncClient) 
         "engine": "rapidocr 3",
         "version": "",
         "last_heartbeat": "2026-11-30T00:00:00+00:00",
+        "word_lists": [{"id": "a", "version": 3}],
     }
     assert (right["state"], right["reason"]) == ("unhealthy", "its GPU is lost")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from detectsched.api.explanation import Obstacle
-from detectsched.api.schemas import ResponseModel
+from detectsched.api.schemas import ListVersion, ResponseModel
 from detectsched.settings import Policy
 from detectsched.task import TaskKind, TaskState
 
@@ -51,6 +51,8 @@ class RunnerState(ResponseModel):
     engine: str
     version: str
     last_heartbeat: str
+    word_lists: list[ListVersion]
+    """The versions of the caller's word lists that it has compiled, the last used first."""
 
 
 class DrainState(PauseState):

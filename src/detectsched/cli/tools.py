@@ -71,3 +71,15 @@ def rebuild(
     from detectsched.bench.rebuild import run_rebuild
 
     raise typer.Exit(uvloop.run(run_rebuild(tasks=tasks, queues=queues)))
+
+
+@bench.command()
+def matching(
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="How often each text is searched.")] = 5,
+) -> None:
+    """Search clean and dirty texts for up to 100,000 words, and show what loading these takes."""
+    import uvloop
+
+    from detectsched.bench.matching import run_matching
+
+    raise typer.Exit(uvloop.run(run_matching(rounds=rounds)))

@@ -13,14 +13,18 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from detectsched.errors import InvalidRequest, TaskFailed
 from detectsched.matching.patterns import Group, compile_lists
-from detectsched.wordlist import ListContent
+from detectsched.wordlist import ListContent, ListOptions, Word
 
+_PIECE: Final = 5_000
+"""Words that are encoded at once, between two chances for the event loop."""
+_GROUPS: Final = msgspec.msgpack.Decoder(list[bytes])
 _REFUSED: Final = 2
 """Exit status: the lists are wrong; standard output says why."""
 
@@ -33,7 +37,7 @@ async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
         TaskFailed: the process died.
 
     """
-    data = await asyncio.to_thread(msgspec.msgpack.encode, contents)
+    data = await asyncio.to_thread(_encode, contents)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -56,19 +60,47 @@ async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
         raise InvalidRequest(answer.decode(), field="text")
     if process.returncode:
         raise TaskFailed("lists_not_compiled", f"compiling the word lists ended with status {process.returncode}")
-    groups: tuple[Group, ...] = await asyncio.to_thread(pickle.loads, answer)  # our own process wrote it
-    return groups
+    # Our own process wrote it. Each group by itself: taking one over is a single call of a C extension.
+    return tuple([await asyncio.to_thread(pickle.loads, group) for group in _GROUPS.decode(answer)])
+
+
+class _Sent(msgspec.Struct):
+    """A list on its way to the process; its words in pieces, each an array in MessagePack."""
+
+    options: ListOptions
+    pieces: list[bytes]
+
+
+def _encode(contents: Sequence[ListContent]) -> bytes:
+    encode = msgspec.msgpack.encode
+    return encode(
+        [
+            _Sent(
+                content.options,
+                [encode(content.words[first : first + _PIECE]) for first in range(0, len(content.words), _PIECE)],
+            )
+            for content in contents
+        ]
+    )
+
+
+def _decode(data: bytes) -> list[ListContent]:
+    words = msgspec.msgpack.Decoder(list[Word])
+    return [
+        ListContent(tuple(chain.from_iterable(map(words.decode, sent.pieces))), sent.options)
+        for sent in msgspec.msgpack.decode(data, type=list[_Sent])
+    ]
 
 
 def main() -> int:
     """Compile the lists on standard input; return the exit status."""
-    contents = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[ListContent])
+    contents = _decode(sys.stdin.buffer.read())
     try:
         groups = compile_lists(contents)
     except InvalidRequest as error:
         sys.stdout.buffer.write(error.detail.encode(errors="backslashreplace"))
         return _REFUSED
-    sys.stdout.buffer.write(pickle.dumps(groups, pickle.HIGHEST_PROTOCOL))
+    sys.stdout.buffer.write(msgspec.msgpack.encode([pickle.dumps(group, pickle.HIGHEST_PROTOCOL) for group in groups]))
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import ahocorasick
 
@@ -14,6 +14,10 @@ from detectsched.matching.forms import pinyin_forms, split_forms
 from detectsched.matching.normalise import normalise_all
 from detectsched.matching.relaxed import Leniency, Spelling, ordinary, spell
 from detectsched.wordlist import ListContent, ListOptions, Mode, Word
+
+_MOST_WORDS: Final = 100_000
+"""Words of one automaton: of more, several are made and searched one after the other. Taking one over from the process
+that compiled it holds the GIL for as long as it has words, 25 ms for so many."""
 
 
 class Entry(NamedTuple):
@@ -106,7 +110,11 @@ def compile_lists(contents: Sequence[ListContent]) -> tuple[Group, ...]:
                 first.add((word.text, word.allow))
                 alike.append((number, word, options))
         before += len(content.words)
-    return tuple(_group(*kind, words) for kind, words in kinds.items() if words)
+    return tuple(
+        _group(*kind, words[first : first + _MOST_WORDS])
+        for kind, words in kinds.items()
+        for first in range(0, len(words), _MOST_WORDS)
+    )
 
 
 def _folding_of(options: ListOptions) -> Folding:

@@ -29,7 +29,8 @@ class WorkerRecord:
     ``reason`` says why in words. ``gpu_state`` is ``ok``, ``busy``, ``unknown``, ``failed``, ``lost`` or ``absent``,
     and why; '' for a runner that uses no GPU. The last fields count since its start: images that engines read, images
     whose text was known, images given up on for crashing engines, engine processes replaced; ``empty_share`` of the
-    images read lately had no text, 0 to 1, and ``empty_alarm`` is 1 while that is far more than usual.
+    images read lately had no text, 0 to 1, and ``empty_alarm`` is 1 while that is far more than usual. ``word_lists``
+    are the versions that it has compiled, the last used first, as ``tenant/list@version`` with spaces between.
     """
 
     hostname: str
@@ -58,11 +59,18 @@ class WorkerRecord:
     engines_replaced: int = 0
     empty_share: float = 0.0
     empty_alarm: int = 0
+    word_lists: str = ""
 
     @property
     def name(self) -> str:
         """The record's key after ``worker:``."""
         return f"{self.hostname}:{self.pid}"
+
+    def lists_of(self, tenant: str) -> list[tuple[str, int]]:
+        """Return the ids and versions of a tenant's word lists that this runner has compiled, the last used first."""
+        mine = (name.removeprefix(f"{tenant}/") for name in self.word_lists.split() if name.startswith(f"{tenant}/"))
+        pairs = (name.partition("@") for name in mine)
+        return [(list_id, int(version)) for list_id, _, version in pairs if version.isdecimal()]
 
     def slots_of(self, lane: str) -> int:
         """Return how many tasks of a lane this runner works on at once."""

@@ -87,6 +87,7 @@ def runner_services(
     completer = Completer(
         queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
+    matchers = CompiledLists(ledger, max_hits=settings.runner.max_hits)
     heartbeat = Heartbeat(
         queue,
         identity,
@@ -96,6 +97,7 @@ def runner_services(
         engine=lambda: "" if pool is None else str(pool.describe().get("engine", "")),
         pool=pool,
         images=images,
+        matchers=matchers,
     )
     health = Health(
         settings.runner,
@@ -107,7 +109,7 @@ def runner_services(
         gpu_works=lambda: pool is None or pool.on_gpu,
     )
     worker = Worker(
-        Executor(engines, blobs, CompiledLists(ledger), images),
+        Executor(engines, blobs, matchers, images),
         completer,
         settings,
         may_work=health.may_work,

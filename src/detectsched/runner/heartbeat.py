@@ -19,6 +19,7 @@ from detectsched.runner.desk import Desk
 from detectsched.runner.health import Health
 from detectsched.runner.identity import Identity
 from detectsched.runner.known_images import KnownImages
+from detectsched.runner.matchers import CompiledLists
 from detectsched.settings import RunnerSettings
 from detectsched.telemetry import get_logger
 
@@ -41,6 +42,7 @@ class Heartbeat(Loop):
         engine: Callable[[], str],
         pool: EnginePool | None = None,
         images: KnownImages | None = None,
+        matchers: CompiledLists | None = None,
     ) -> None:
         super().__init__(settings.heartbeat_seconds)
         self._queue = queue
@@ -51,6 +53,7 @@ class Heartbeat(Loop):
         self._engine = engine
         self._pool = pool
         self._images = images
+        self._matchers = matchers
         self._announced: tuple[str, int] | None = None
         self._written = asyncio.Event()
         self._siblings: frozenset[int] = frozenset()
@@ -126,4 +129,5 @@ class Heartbeat(Loop):
             engines_replaced=self._pool.replaced if self._pool else 0,
             empty_share=round(images.empty.lately, 3) if images else 0.0,
             empty_alarm=int(images.empty.alarmed) if images else 0,
+            word_lists=self._matchers.described() if self._matchers else "",
         )

@@ -12,6 +12,7 @@ from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import pause, pause_state, resume
 from detectsched.api.decisions import PauseRequest, RunnerLabel
 from detectsched.api.openapi import optional_body, problems
+from detectsched.api.schemas import ListVersion
 from detectsched.api.states import DrainState, LaneSlots, PauseState, RunnerPage, RunnerState
 from detectsched.db import control
 from detectsched.errors import NotFound
@@ -35,7 +36,10 @@ async def list_runners(context: Context, caller: Reader) -> RunnerPage:
     }
     workers = await context.queue.registry.workers()
     return RunnerPage(
-        items=[_state(worker, drained=worker.label in drained) for worker in sorted(workers, key=lambda one: one.name)],
+        items=[
+            _state(worker, drained=worker.label in drained, tenant=caller.tenant)
+            for worker in sorted(workers, key=lambda one: one.name)
+        ],
         drained=[DrainState(label=label, **pause_state(row).model_dump()) for label, row in sorted(drained.items())],
     )
 
@@ -61,7 +65,7 @@ async def _known(context: ApiContext, label: str) -> None:
         raise NotFound(f"there is no runner of the label {label!r}; the labels are: {known}")
 
 
-def _state(worker: WorkerRecord, *, drained: bool) -> RunnerState:
+def _state(worker: WorkerRecord, *, drained: bool, tenant: str) -> RunnerState:
     pairs = (part.partition("=") for part in worker.slots.split(","))
     return RunnerState(
         name=worker.name,
@@ -79,4 +83,5 @@ def _state(worker: WorkerRecord, *, drained: bool) -> RunnerState:
         engine=worker.engine,
         version=worker.version,
         last_heartbeat=worker.last_heartbeat,
+        word_lists=[ListVersion(id=list_id, version=version) for list_id, version in worker.lists_of(tenant)],
     )
