@@ -22,7 +22,6 @@ from rich.table import Column, Table
 from detectsched import __version__
 from detectsched.api.lists import parse
 from detectsched.clock import monotonic
-from detectsched.demo.phrases import PLAIN
 from detectsched.detection import ListVersion, Text
 from detectsched.matching.apart import compile_apart
 from detectsched.matching.folding import Folding, fold_table
@@ -38,6 +37,16 @@ _BYTES: Final = 1_000_000
 _SHORT: Final = 500
 _DIRTY: Final = 0.02
 _DIRT: Final = ("\u200b", "*", " ", "．", "é", "①", "ﬁ")
+_SENTENCES: Final = (
+    "明天上午十点在三楼会议室开会，请大家准时参加。",
+    "您的快递已到达小区门口，请凭取件码 6-2-1081 领取。",
+    "Please find the minutes attached; the next review is on Thursday at 14:30.",
+    "周末一起去爬山吗？听说山顶的风景很好！",
+    "The parcel was handed over to the neighbour on the second floor.",
+    "今晚想吃火锅，还是随便炒两个菜？冰箱里还有番茄和鸡蛋。",
+    "会议纪要已经发到群里了，有问题请在今天下班之前提出来。",
+)
+"""Ordinary ones, as chats and screenshots have them."""
 _HAN: Final = tuple(map(chr, range(0x4E00, 0x6000)))
 _TICK_SECONDS: Final = 0.001
 _AS_IT_STANDS: Final = ListOptions(max_gap=0, repeats=Repeats.OFF)
@@ -179,7 +188,7 @@ def _text(pick: random.Random, size_wanted: int, dirt: float) -> str:
     parts: list[str] = []
     size = 0
     while size < size_wanted:
-        sentence = pick.choice(PLAIN) + "".join(pick.choices(_HAN, k=12)) + "。"
+        sentence = pick.choice(_SENTENCES) + "".join(pick.choices(_HAN, k=12)) + "。"
         broken = "".join(one + pick.choice(_DIRT) if pick.random() < dirt else one for one in sentence)
         parts.append(broken)
         size += len(broken.encode())
