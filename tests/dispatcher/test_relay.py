@@ -395,6 +395,12 @@ async def test_it_is_woken_when_something_is_written(outbox: Outbox, receiver: R
         await wait_until(lambda: len(receiver.received) == 2, "the second message")
 
 
+async def test_listening_starts_and_stops(ledger: Ledger) -> None:
+    """In any order, like every service."""
+    listening = Notifications(ledger, {WEBHOOK_CHANNEL: lambda _payload: None})
+    await check_service_contract(listening, lambda: listening._task is not None and not listening._task.done())
+
+
 async def test_secrets_stay_out_of_the_log(outbox: Outbox, receiver: Receiver, relay: Relay) -> None:
     """Neither what signs nor what stands in a URL."""
     _, secret = await outbox.webhook(f"{receiver.url}?token=hidden-1")

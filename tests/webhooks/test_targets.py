@@ -43,6 +43,9 @@ def test_urls_that_are_taken(text: str, kept: str) -> None:
         "https://169.254.169.254/latest/meta-data",
         "https://[::ffff:127.0.0.1]/",
         f"https://hooks.example.com/{'a' * 2000}",
+        f"https://hooks.example.com/{'ä' * 900}",
+        f"https://{'a.' * 200}example.com/",
+        f"https://{'a ' * 100}.example.com/",
     ],
 )
 def test_urls_that_are_refused(text: str) -> None:

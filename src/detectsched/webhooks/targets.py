@@ -15,6 +15,8 @@ from detectsched.settings import WebhookSettings
 
 MAX_URL: Final = 2000
 
+_MAX_HOST: Final = 253
+"""Longest name that DNS has (RFC 1035)."""
 _ANY_PORT: Final = frozenset(range(1, 65_536))
 
 
@@ -34,8 +36,6 @@ def checked_url(text: str, guard: Guard, *, field: str) -> str:
     Raises:
         InvalidRequest: nothing would be sent there.
     """
-    if len(text) > MAX_URL:
-        raise InvalidRequest(f"the URL is longer than {MAX_URL} characters", field=field)
     try:
         url = guard.check_url(text)
     except ForbiddenTarget as error:
@@ -43,7 +43,13 @@ def checked_url(text: str, guard: Guard, *, field: str) -> str:
         raise
     if url.fragment:
         raise InvalidRequest("the URL holds a fragment (#), which is never sent: leave it out", field=field)
-    return str(url)
+    # Looked at as it is kept: what had to be escaped is longer, and an index has no room for a host of any length.
+    kept = str(url)
+    if len(kept) > MAX_URL or len(url.raw_host) > _MAX_HOST:
+        raise InvalidRequest(
+            f"the URL, or the name of its host, is longer than {MAX_URL} ({_MAX_HOST}) characters", field=field
+        )
+    return kept
 
 
 def resolver(threads: Executor) -> Resolve:
