@@ -9,12 +9,14 @@ import typer
 
 from detectsched import __version__
 from detectsched.cli import (
+    audit,
     database,
     device,
     dlq,
     encryption,
     keys,
     lane,
+    report,
     runnerctl,
     servers,
     simulate,
@@ -47,6 +49,8 @@ for _name, _group in {
     "lane": lane.app,
     "runners": runnerctl.app,
     "dlq": dlq.app,
+    "report": report.app,
+    "audit": audit.app,
 }.items():
     app.add_typer(_group, name=_name)
 app.add_typer(tools.bench, name="bench")
