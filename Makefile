@@ -57,6 +57,7 @@ soak: venv ## Run what is too long for every day: every failpoint, long state ma
 	MACHINE_EXAMPLES=2000 $(BIN)/pytest -q --timeout=0 tests/queueing/test_machine.py
 	$(BIN)/python -m chaos.sweep $(ARGS)
 	$(BIN)/python -m chaos --tasks 20000 --rounds 4 $(ARGS)
+	$(BIN)/python -m chaos.objects $(ARGS)
 	$(BIN)/detectsched bench rebuild --tasks 1000000
 
 demo: venv ## See the whole system work; ARGS=--exit ends it afterwards

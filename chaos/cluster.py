@@ -48,6 +48,7 @@ class Shape:
     seed: int = 0
     dispatchers: int = 2
     runners: int = 4
+    max_total_pending: int = 1000
     redis_binary: Path | None = None
     postgres_binaries: Path | None = None
 
@@ -153,7 +154,7 @@ def connect_to(url: str) -> Connect:
     return lambda: asyncio.open_unix_connection(path)
 
 
-def settings_for(directory: Path, valkey: EmbeddedValkey, postgres: EmbeddedPostgres) -> Settings:
+def settings_for(directory: Path, valkey: EmbeddedValkey, postgres: EmbeddedPostgres, shape: Shape) -> Settings:
     """Return settings with intervals short enough to meet everything within minutes."""
     return Settings(
         redis=RedisSettings(url=SecretStr(valkey.url), socket_timeout_seconds=2.0, connect_timeout_seconds=1.0),
@@ -169,7 +170,7 @@ def settings_for(directory: Path, valkey: EmbeddedValkey, postgres: EmbeddedPost
         api=ApiSettings(
             port=_free_port(),
             grace_seconds=3.0,
-            max_total_pending=1000,
+            max_total_pending=shape.max_total_pending,
             retry_after_seconds=1,
             max_retry_after_seconds=1,
         ),
@@ -217,7 +218,7 @@ async def cluster(directory: Path, shape: Shape) -> AsyncIterator[Cluster]:
         binary_directory=shape.postgres_binaries,
         options={"synchronous_commit": "on", "full_page_writes": "on"},
     )
-    made = Cluster(settings_for(directory, valkey, postgres), valkey, postgres, shape.seed)
+    made = Cluster(settings_for(directory, valkey, postgres, shape), valkey, postgres, shape.seed)
     try:
         await asyncio.gather(valkey.start(), postgres.start())
         await _prepare(made)
