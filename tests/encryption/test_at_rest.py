@@ -18,6 +18,7 @@ from detectsched.attempt import EngineRead, Started
 from detectsched.db.connection import Ledger
 from detectsched.db.results import save_reads
 from detectsched.db.rewrap import rewrap
+from detectsched.db.signing_secrets import opened_secret, sealed_secret
 from detectsched.db.word_lists import publish
 from detectsched.detection import Box, Detection, EngineResult, Hit, Line, ListVersion
 from detectsched.errors import SealBroken
@@ -209,6 +210,15 @@ async def test_without_its_master_key_nothing_is_lost_or_laid_open(
     assert (await client.get(f"/api/tasks/{task_id}")).json()["state"] == "succeeded"
 
 
+async def test_without_a_data_key_nothing_is_kept_plain(rig: Rig, client: httpx.AsyncClient) -> None:
+    """A tenant that wants seals and whose key somebody has deleted is refused."""
+    await seal(client)
+    async with rig.ledger.connection() as connection:
+        await connection.execute("DELETE FROM data_key")
+    problem(await client.post("/api/ocr/text", json={"mac": MAC, "text": "x"}), 500, "sealed")
+    assert await rig.rows() == []
+
+
 async def test_there_must_be_a_master_key(rig: Rig, settings: Settings) -> None:
     """Without one encryption cannot be turned on."""
     async with second_api(rig, with_keys(settings)) as other:
@@ -259,14 +269,22 @@ async def test_the_master_key_is_replaced(rig: Rig, client: httpx.AsyncClient, s
     await seal(client)
     task_id = await submit(client)
     kid = (await client.post("/api/encryption-keys")).json()["kid"]
+    secrets = [sealed_secret(rig.ledger.master, "acme", "whsec_1"), "whsec_2"]
+    async with rig.ledger.connection() as connection:
+        keep = "INSERT INTO webhook_secret (tenant, secret) SELECT 'acme', unnest($1::text[])"
+        await connection.execute(keep, secrets)
     async with second_api(rig, with_keys(settings, OTHER_KEY, MASTER_KEY)) as other:
         assert (await other.get(f"/api/tasks/{task_id}")).status_code == 200
     async with second_ledger(with_keys(settings, OTHER_KEY, MASTER_KEY)) as both:
-        assert await rewrap(both) == 2
+        assert await rewrap(both) == 4
         assert await rewrap(both) == 0
     async with second_api(rig, with_keys(settings, OTHER_KEY)) as other:
         assert (await other.get(f"/api/tasks/{task_id}")).status_code == 200
         assert (await other.get("/api/encryption-keys/current")).json()["kid"] == kid
+        async with second_ledger(with_keys(settings, OTHER_KEY)) as new, new.connection() as connection:
+            kept = await connection.fetch("SELECT secret FROM webhook_secret ORDER BY id")
+            opened = [opened_secret(new.master, "acme", row["secret"]) for row in kept]
+            assert (opened, "whsec_2" in [row["secret"] for row in kept]) == (["whsec_1", "whsec_2"], False)
     async with second_api(rig, with_keys(settings, MASTER_KEY)) as other:
         problem(await other.get(f"/api/tasks/{task_id}"), 500, "sealed")
 

@@ -61,8 +61,8 @@ async def test_the_master_key_is_replaced_and_encryption_turned_on(
     assert (await shell("tenant", "set", "--encrypt-at-rest", "-o", "json")).document["encrypt_at_rest"] is True
     keys = f"{base64.b64encode(b'another master key of 32 bytes!!').decode()},{MASTER_KEY}"
     variables = postgres_variable | {"DETECTSCHED_ENCRYPTION_MASTER_KEYS": keys}
-    assert (await shell("encryption-key", "rewrap", **variables)).out == "1 keys sealed anew\n"
-    assert (await shell("encryption-key", "rewrap", **variables)).out == "0 keys sealed anew\n"
+    assert (await shell("encryption-key", "rewrap", **variables)).out == "1 keys and secrets sealed anew\n"
+    assert (await shell("encryption-key", "rewrap", **variables)).out == "0 keys and secrets sealed anew\n"
     assert "encrypt_at_rest  no" in (await shell("tenant", "set", "--plain-at-rest")).out
 
 

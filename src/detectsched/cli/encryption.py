@@ -62,11 +62,11 @@ def retire(kid: Annotated[str, typer.Argument(help="Its kid.")], tenant: Tenant 
 
 @app.command()
 def rewrap() -> None:
-    """Seal all keys of all tenants under the first master key; then earlier ones may be taken out of the settings."""
+    """Seal everything that a master key seals under the first one; then the others may be taken out of the settings."""
     from detectsched.db.rewrap import rewrap as run
 
     count = with_ledger(run)
-    typer.echo(f"{count} keys sealed anew")
+    typer.echo(f"{count} keys and secrets sealed anew")
 
 
 def _cells(row: EncryptionKey) -> tuple[object, ...]:

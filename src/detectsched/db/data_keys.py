@@ -6,6 +6,7 @@ so that plain and sealed ones stand side by side.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,8 @@ _SECONDS: Final = 5.0
 """How long it is believed whether a tenant wants its tasks sealed."""
 _MOST_CACHED: Final = 10_000
 _KEY_BYTES: Final = 32
+_UNKNOWN: Final = "?"
+"""No key has this id."""
 
 _Name = tuple[str, str]
 
@@ -74,6 +77,7 @@ class DataKeys:
         self._lend = lend
         self._open: OrderedDict[_Name, DataKey] = OrderedDict()
         self._wanted: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+        self._asking = asyncio.Lock()
 
     async def current(self, tenant: str) -> DataKey | None:
         """Return what a tenant's new tasks are sealed under; None when it does not want them sealed.
@@ -81,17 +85,28 @@ class DataKeys:
         Raises:
             SealBroken: it wants that, and the key cannot be opened.
         """
-        known = self._wanted.get(tenant)
-        if known is None or monotonic() >= known[0]:
-            async with self._lend() as connection:
-                row = await connection.fetchrow(_CURRENT, tenant)
-            # Who wants seals and has no key (somebody has deleted it) is refused, never stored plain.
-            known = monotonic() + _SECONDS, None if row is None else row["id"] or "that it should have"
-            self._wanted[tenant] = known
-            if len(self._wanted) > _MOST_CACHED:
-                self._wanted.popitem(last=False)
-        key_id = known[1]
+        key_id = self._believed(tenant)
+        if key_id is _UNKNOWN:
+            # One asks for all who ask at the same moment.
+            async with self._asking:
+                key_id = self._believed(tenant)
+                if key_id is _UNKNOWN:
+                    key_id = await self._ask(tenant)
         return None if key_id is None else (await self.load([(tenant, key_id)])).key(tenant, key_id)
+
+    def _believed(self, tenant: str) -> str | None:
+        until, key_id = self._wanted.get(tenant, (0.0, _UNKNOWN))
+        return key_id if monotonic() < until else _UNKNOWN
+
+    async def _ask(self, tenant: str) -> str | None:
+        async with self._lend() as connection:
+            row = await connection.fetchrow(_CURRENT, tenant)
+        # Who wants seals and has no key (somebody has deleted it) is refused, never stored plain.
+        key_id = None if row is None else row["id"] or _UNKNOWN
+        self._wanted[tenant] = monotonic() + _SECONDS, key_id
+        if len(self._wanted) > _MOST_CACHED:
+            self._wanted.popitem(last=False)
+        return key_id
 
     async def load(self, names: Iterable[tuple[str, str | None]], connection: Any = None) -> OpenKeys:
         """Return keys by tenant and id; an id None is that of a plain task, and is left out.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from detectsched.sealing import MasterKeys
+from detectsched.sealing import MasterKeys, master_of
 
 _SEALED: Final = "sealed:"
 
@@ -26,6 +26,11 @@ def opened_secret(master: MasterKeys, tenant: str, kept: str) -> str:
     if not kept.startswith(_SEALED):
         return kept
     return master.open(base64.b64decode(kept.removeprefix(_SEALED)), _context(tenant)).decode()
+
+
+def is_sealed_by(master: MasterKeys, kept: str) -> bool:
+    """Whether what was kept is sealed under the current master key."""
+    return kept.startswith(_SEALED) and master_of(base64.b64decode(kept.removeprefix(_SEALED))) == master.current
 
 
 def _context(tenant: str) -> str:
