@@ -15,14 +15,15 @@ from detectsched.db.connection import Ledger
 from detectsched.db.deliveries import DeliveryState, Mark, Totals, claim, mark, totals
 from detectsched.db.notifications import WEBHOOK_CHANNEL, Notifications
 from detectsched.db.webhooks import rotate_secret
+from detectsched.dispatcher.daemon import dispatcher_services
 from detectsched.dispatcher.relay import Relay
-from detectsched.settings import EncryptionSettings, PostgresSettings, WebhookSettings
+from detectsched.settings import EncryptionSettings, PostgresSettings, Settings, WebhookSettings
 from detectsched.webhooks.signing import new_secret
 from tests.support import receiver as play
 from tests.support.contract import check_service_contract
 from tests.support.outbox import SOMEBODY, Outbox, canonical, found
 from tests.support.receiver import Receiver, receiving
-from tests.support.system import running
+from tests.support.system import opened, running
 from tests.support.waiting import wait_until
 
 LAX = WebhookSettings(
@@ -393,6 +394,22 @@ async def test_it_is_woken_when_something_is_written(outbox: Outbox, receiver: R
         assert len(ended) == 1
         await outbox.write()
         await wait_until(lambda: len(receiver.received) == 2, "the second message")
+
+
+async def test_a_dispatcher_listens_for_its_relay(settings: Settings, receiver: Receiver) -> None:
+    """The two are put together in its daemon."""
+    lax = settings.model_copy(update={"webhooks": LAX})
+    async with opened(lax) as system:
+        outbox = Outbox(system.ledger)
+        await outbox.webhook(receiver.url)
+        services = dispatcher_services(system.queue, system.ledger, lax)
+        [relay] = [service for service in services if isinstance(service, Relay)]
+        [listening] = [service for service in services if isinstance(service, Notifications)]
+        relay._interval = CALM
+        async with running([relay, listening]):
+            for count in (1, 2):
+                await outbox.write()
+                await wait_until(state(outbox, "delivered", count), f"message {count}")
 
 
 async def test_listening_starts_and_stops(ledger: Ledger) -> None:
