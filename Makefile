@@ -44,6 +44,9 @@ test: test-main test-paddle ## Run all tests; `make test-main ARGS="-k fair -x"`
 test-main: venv ## Run the tests that need no PaddleOCR
 	$(BIN)/pytest --ignore=tests/paddle $(ARGS)
 
+soak-images: venv ## Read 500 mixed images with crashes among them, and watch memory (many minutes)
+	$(BIN)/pytest -m soak tests/soak $(ARGS)
+
 # rapidocr and paddle bring OpenCV builds that overwrite each other (docs/decisions/0006-ocr-engines-apart.md).
 test-paddle: $(PADDLE_VENV)/.installed ## Run the tests of the PaddleOCR engine, in an environment of their own
 	$(PADDLE_VENV)/bin/pytest tests/paddle $(ARGS)
@@ -73,4 +76,4 @@ clean: ## Remove environments and caches (data directories stay)
 	rm -rf $(VENV) $(PADDLE_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help venv check test test-main test-paddle test-compat soak demo docs lock clean
+.PHONY: help venv check soak-images test test-main test-paddle test-compat soak demo docs lock clean

@@ -6,7 +6,6 @@ It needs a machine with nothing else to do, and says so where it finds another l
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import subprocess
 import sys
@@ -18,11 +17,11 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from PIL import Image, ImageDraw, ImageFont
 from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
+from detectsched.bench.pages import screenshot
 from detectsched.client import Client
 from detectsched.clock import monotonic
 from detectsched.embedded.up import System, UpOptions, up
@@ -175,7 +174,7 @@ async def _fed(client: Client) -> AsyncIterator[dict[int, tuple[str, int] | None
     async def feed() -> None:
         while not stopped.is_set():
             endings[number := next(numbers)] = None
-            data = await asyncio.to_thread(_screenshot, number)
+            data = await asyncio.to_thread(screenshot, number)
             task_id = await client.submit_image(_MAC, f"{number}.png", data, "image/png", key=f"pressure-{number}")
             task = await client.result(task_id)
             endings[number] = (str(task["state"]), int(task["attempts"]))
@@ -189,15 +188,3 @@ async def _fed(client: Client) -> AsyncIterator[dict[int, tuple[str, int] | None
         for feeder in feeders:
             feeder.cancel()
         await asyncio.wait(feeders)
-
-
-def _screenshot(number: int) -> bytes:
-    """Draw a page of text as large as a phone's screen, unlike every other: what was read is not read again."""
-    image = Image.new("RGB", (720, 1280), "white")
-    draw = ImageDraw.Draw(image)
-    font = ImageFont.load_default(size=32)
-    for line in range(16):
-        draw.text((40, 40 + 75 * line), f"image {number} line {line}: a message of some words", "black", font=font)
-    out = io.BytesIO()
-    image.save(out, "PNG", compress_level=1)
-    return out.getvalue()

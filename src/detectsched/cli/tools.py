@@ -83,3 +83,33 @@ def matching(
     from detectsched.bench.matching import run_matching
 
     raise typer.Exit(uvloop.run(run_matching(rounds=rounds)))
+
+
+def ocr(
+    images: Annotated[int, typer.Option(min=2, max=100_000, help="How many images each slot reads.")] = 60,
+    slots: Annotated[int, typer.Option(min=1, max=64, help="Engine processes.")] = 1,
+) -> None:
+    """Compare the images/s of the whole system with those of the engine alone on the same cores."""
+    import asyncio
+
+    from detectsched.bench.ocr import run_ocr
+
+    raise typer.Exit(asyncio.run(run_ocr(images=images, slots=slots)))
+
+
+@bench.command()
+def batching(
+    images: Annotated[int, typer.Option(min=1, max=100_000, help="How many images are read at each size.")] = 64,
+    sizes: Annotated[str, typer.Option(help="Images a batch, separated by commas.")] = "1,2,4,8,16",
+    slots: Annotated[int, typer.Option(min=1, max=64, help="Engine processes.")] = 1,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Read on a GPU; refused where none is usable.")] = False,
+) -> None:
+    """Read the same images in micro-batches of several sizes, and show which is fastest here."""
+    import asyncio
+
+    from detectsched.bench.batching import run_batching
+
+    wanted = [int(size) for size in sizes.replace(",", " ").split() if size.isdecimal() and 1 <= int(size) <= 64]
+    if not wanted:
+        raise typer.BadParameter("give sizes from 1 to 64, as 1,2,4", param_hint="--sizes")
+    raise typer.Exit(asyncio.run(run_batching(images=images, sizes=wanted, slots=slots, gpu=gpu)))
