@@ -6,7 +6,8 @@
     ├── ConfigurationError                500 configuration      a setting, an option or an installation is wrong
     ├── SealBroken                        500 sealed             what is encrypted at rest cannot be opened here
     ├── StoreUnavailable                  503 unavailable        PostgreSQL, Redis or the blob store is away
-    │   └── GenerationLost                503 rebuilding         Redis lost its data, or lives another life now
+    │   ├── GenerationLost                503 rebuilding         Redis lost its data, or lives another life now
+    │   └── StoreDamaged                  503 unavailable        Redis holds what nothing of ours has written
     ├── RequestRefused
     │   ├── InvalidRequest                422 invalid_request    a field is missing or wrong
     │   │   ├── ForbiddenTarget           422 invalid_request    a URL leads where requests must not go
@@ -70,6 +71,10 @@ class StoreUnavailable(DetectschedError):
     def __init__(self, detail: str, retry_after: int | None = None) -> None:
         super().__init__(detail)
         self.retry_after = retry_after
+
+
+class StoreDamaged(StoreUnavailable):
+    """Redis holds what nothing of ours has written: another type, no number; the queues are made anew without it."""
 
 
 class GenerationLost(StoreUnavailable):

@@ -289,7 +289,12 @@ async def test_what_redis_missed_is_queued_later(rig: Rig, client: httpx.AsyncCl
     await rig.clients.commands.delete(rig.queue.keys.generation)
     assert (await act(client, expected_count=1)).json()["redriven"] == 1
     await rig.clients.commands.set(rig.queue.keys.generation, generation)
-    assert await Reconciler(rig.queue, rig.ledger, rig.settings.scheduler, patience_seconds=0).run_once() == 1
+    assert (
+        await Reconciler(
+            rig.queue, rig.ledger, rig.settings.scheduler, rig.settings.lanes, patience_seconds=0
+        ).run_once()
+        == 1
+    )
     assert len(await rig.begin()) == 1
 
 

@@ -37,7 +37,7 @@ async def test_a_task_that_ends_meanwhile_is_not_held_again(settings: Settings) 
     [started] = await start(ledger, [Delivery(ended.task.id, 1, "text", "1-1")], runner="host:1:boot")
     assert isinstance(started, Started)
     queue.ledger, queue.started = ledger, started
-    reconciler = Reconciler(queue, ledger, settings.scheduler, patience_seconds=0.0)
+    reconciler = Reconciler(queue, ledger, settings.scheduler, settings.lanes, patience_seconds=0.0)
     assert await reconciler.run_once() == 1
     assert await Queue.unknown(queue, [ended.task.id, lost.task.id]) == [ended.task.id]
     assert await reconciler.run_once() == 0

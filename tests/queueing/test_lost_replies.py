@@ -68,6 +68,12 @@ class Case:
         await self.bench.enqueue(replace(self.tasks[0], not_before_ms=self.bench.time.ms + 1000))
         self.bench.time.advance(2)
 
+    async def miscounted(self) -> None:
+        """Have a queue that counts a task in flight that is nowhere."""
+        await self.queued()
+        key = self.bench.queue.keys.named(f"mac:meta:{str(self.tasks[0].queue).partition(':')[2]}")
+        await self.bench.clients.commands.hset(key, "inflight", 3)
+
     async def lost(self) -> None:
         """Have lost the generation, and have seen it."""
         await self.queued()
@@ -98,6 +104,11 @@ CASES: dict[str, tuple[Step, Step]] = {
         Case.queued,
         lambda c: c.calls.admit([(f"default:{c.tasks[0].mac}", 1)], max_total=100, max_subject=1, release=1),
     ),
+    "audit": (
+        Case.miscounted,
+        lambda c: c.calls.audit([str(c.tasks[0].queue)], lanes=LANES, max_out=100),
+    ),
+    "close": (Case.queued, lambda c: c.bench.queue.damaged("damaged by a test")),
     "begin": (Case.lost, lambda c: c.bench.queue.rebuild.begin()),
     "complete": (Case.in_hand, lambda c: c.calls.complete([Completion(*c.first(), Result.BAD, 0.5)])),
     "defer": (Case.queued, lambda c: c.calls.defer("text", policy="defer", max_defers=3, limit=10)),

@@ -18,6 +18,8 @@ from detectsched.queueing.queue import WorkerRecord
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+REPAIRS: Final = ("unqueued", "ended", "places", "adrift", "counters", "alien")
+"""The kinds of difference that the reconciler knows."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -115,9 +117,15 @@ class _Level(Collector):
         completed = CounterMetricFamily(
             "detectsched_completed_tasks", "Tasks completed in a lane since Redis' data were made.", labels=["lane"]
         )
+        repairs = CounterMetricFamily(
+            "detectsched_repairs", "What ledger and queues disagreed about, by kind; should stay 0.", labels=["kind"]
+        )
+        for kind in REPAIRS:
+            repairs.add_metric([kind], level.get(f"repaired:{kind}", 0))
+        yield repairs
         for name, value in level.items():
             family, _, lane = name.partition(":")
-            if lane:
+            if lane and family != "repaired":
                 (outstanding if family == "outstanding" else completed).add_metric([lane], value)
         yield outstanding
         yield completed

@@ -141,6 +141,12 @@ WHERE t.id = ANY ($1::uuid[]) AND t.state IN ('queued', 'running') ORDER BY t.se
 """
 
 
+_ENDED_AMONG: Final = """
+SELECT g.id FROM unnest($1::uuid[]) AS g (id) LEFT JOIN task t ON t.id = g.id
+WHERE t.id IS NULL OR t.state NOT IN ('queued', 'running') AND t.finished_at < now() - $2 * interval '1 second'
+"""
+
+
 async def accept(ledger: Ledger, tasks: Sequence[NewTask]) -> list[AcceptedTask]:
     """Commit rows for many tasks at once, in the order given; a known Idempotency-Key yields its earlier task.
 
@@ -181,6 +187,13 @@ async def open_among(ledger: Ledger, task_ids: Sequence[UUID]) -> list[AcceptedT
     async with ledger.connection() as connection:
         rows = await connection.fetch(_OPEN_AMONG, list(task_ids))
     return [accepted_row(row, is_new=False) for row in rows]
+
+
+async def ended_among(ledger: Ledger, task_ids: Sequence[UUID], *, older_than_seconds: float) -> list[UUID]:
+    """Return those of the given tasks that ended longer ago than that, or that the ledger does not have."""
+    async with ledger.connection() as connection:
+        rows = await connection.fetch(_ENDED_AMONG, list(task_ids), older_than_seconds)
+    return [UUID(str(row["id"])) for row in rows]
 
 
 async def _by_key(

@@ -36,7 +36,7 @@ def dispatcher_services(queue: Queue, ledger: Ledger, settings: Settings) -> lis
         Reaper(queue, ledger, settings.lanes, scheduler),
         Promoter(queue, ledger, settings.lanes, scheduler),
         Sweeper(queue, ledger, scheduler),
-        Reconciler(queue, ledger, scheduler),
+        Reconciler(queue, ledger, scheduler, settings.lanes),
         PauseKeeper(queue, ledger, settings),
         EntitlementKeeper(queue, ledger, settings),
         Watermark(queue, ledger, settings),

@@ -13,6 +13,9 @@ from detectsched.db.transitions import expire, give_up
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Queue
 from detectsched.settings import SchedulerSettings
+from detectsched.telemetry import get_logger
+
+log = get_logger(__name__)
 
 _BATCH: Final = 500
 
@@ -45,5 +48,15 @@ class Settler(Loop):
 
 
 def _tasks(decision: str, elements: Sequence[bytes]) -> list[UUID]:
-    pairs = (element.decode().partition("|") for element in elements)
-    return [UUID(task_id) for word, _, task_id in pairs if word == decision]
+    pairs = (element.decode(errors="replace").partition("|") for element in elements)
+    return [UUID(task_id) for word, _, task_id in pairs if word == decision and _is_id(task_id)]
+
+
+def _is_id(text: str) -> bool:
+    """Whether a text is a task's id; nothing of ours writes another, and the list is emptied of it like of any."""
+    try:
+        UUID(text)
+    except ValueError:
+        log.warning("malformed settlement ignored", task=text)
+        return False
+    return True

@@ -22,7 +22,7 @@ _MOST_PER_CALL: Final = 50
 class Call(Protocol):
     """Runs a script under the current generation: (name, arguments after the generation) → its answer."""
 
-    async def __call__(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
+    async def __call__(self, name: str, arguments: Sequence[str | int | float | bytes]) -> list[bytes]:
         """Run it.
 
         Raises:
@@ -170,6 +170,15 @@ class Succession:
 
     completed: Completed
     next: Delivery | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Whether the counters agree, queues whose places were put right, and a key of another type ('' for none)."""
+
+    counters_agree: bool
+    repaired: int
+    alien: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,9 +431,14 @@ class Scripts:
             [self._now(), self._meta_ttl, what, int(paused), len(lanes), *lanes, *map(str, queues)],
         )
 
+    async def audit(self, queues: Sequence[str], *, lanes: Sequence[str], max_out: int) -> Audit:
+        """Put places in flight of some queues right; look whether counters agree and keys are of their types."""
+        answer = await self._call("audit", [self._now(), self._meta_ttl, max_out, len(lanes), *lanes, *queues])
+        return Audit(answer[1] == b"1", int(answer[2]), answer[3].decode())
+
     async def settle(self, elements: Sequence[bytes]) -> int:
         """Empty the settlement list of elements that PostgreSQL has; return how many were still there."""
-        return int((await self._call("settle", [element.decode() for element in elements]))[1])
+        return int((await self._call("settle", elements))[1])
 
     async def withdraw(self, task_ids: Sequence[UUID]) -> list[Withdrawn]:
         """Take tasks out of the queues that PostgreSQL has ended, or is asked to end."""

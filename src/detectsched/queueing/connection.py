@@ -24,7 +24,7 @@ from redis.exceptions import ClusterDownError, OutOfMemoryError, ReadOnlyError, 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from detectsched.errors import ConfigurationError, GenerationLost, StoreUnavailable
+from detectsched.errors import ConfigurationError, GenerationLost, StoreDamaged, StoreUnavailable
 from detectsched.settings import RedisSettings
 
 Redis: TypeAlias = Any
@@ -33,6 +33,11 @@ Redis: TypeAlias = Any
 _BLOCK_MARGIN_SECONDS: Final = 3.0
 _TEMPORARY: Final = re.compile(r"(?:^|caused error: \(.)(?:BUSY|MISCONF|NOREPLICAS|UNBLOCKED) ")
 """What the server says while it cannot serve, where redis-py has no class for it; a pipeline quotes it."""
+
+_DAMAGED: Final = re.compile(
+    r"WRONGTYPE|not an integer|not a (?:valid )?float|attempt to |bad argument|user_script|@user_function"
+)
+"""What the server says of a key of another type, and of a script that met what it cannot work with."""
 
 _NO_GROUP: Final = re.compile(r"(?:^|caused error: \(.)NOGROUP ")
 
@@ -121,6 +126,7 @@ async def translated(timeout_seconds: float | None = None) -> AsyncIterator[None
 
     Raises:
         GenerationLost: a stream or its group is missing: part of the data is lost.
+        StoreDamaged: something is there that nothing of ours has written.
         StoreUnavailable: for now there is no (writable) server, no memory or no connection.
     """
     limit = None if timeout_seconds is None else timeout_seconds + _BLOCK_MARGIN_SECONDS
@@ -136,6 +142,8 @@ async def translated(timeout_seconds: float | None = None) -> AsyncIterator[None
             raise GenerationLost("a stream of the queues is missing; they are rebuilt in a moment") from error
         if _TEMPORARY.search(str(error)):
             raise StoreUnavailable(f"Redis cannot serve now: {error}") from error
+        if _DAMAGED.search(str(error)):
+            raise StoreDamaged(f"Redis holds damaged data: {error}") from error
         raise
     except RedisError as error:
         if "Too many connections" in str(error) or "No connection available" in str(error):

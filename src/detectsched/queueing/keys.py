@@ -50,6 +50,7 @@ mac:pending              HASH   ``<t>:<mac>`` or ``<t>:object:<name>`` → waiti
 overloaded_macs          SET    subjects over their limit                                   while not empty admit
 lane:completed           HASH   lane → tasks completed                                      for ever        complete
 settlement               LIST   ``<decision>|<task id>`` not yet in PostgreSQL              while not empty dispatch
+repairs                  HASH   kind → what the reconciler had to put right; should stay 0  for ever        reconciler
 dead_letter              LIST   newest dead letters, JSON                                   for ever        dispatcher
 watermark                STRING level of the system, JSON                                   watermark TTL   dispatcher
 worker:<host>:<pid>      HASH   a runner's record                                           runner TTL      runner
@@ -90,6 +91,7 @@ _WITHOUT_TTL: Final = (
     "lane:",
     "settlement",
     "dead_letter",
+    "repairs",
     "workers",
     "mac:meta:",
     "object:meta:",

@@ -6,11 +6,12 @@ gate (`GenerationLost`) when Redis answers that it lives another life, until som
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
-from detectsched.errors import GenerationLost
+from detectsched.clock import monotonic
+from detectsched.errors import GenerationLost, StoreDamaged
 from detectsched.queueing import scripts
 from detectsched.queueing.calls import (
     Admission,
@@ -40,12 +41,13 @@ from detectsched.queueing.capacity import Capacity, capacity_of
 from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import DEFERRED, GROUP, Keys
 from detectsched.queueing.pausing import concerned, paused_lane, paused_runner, paused_subject, paused_tenant
-from detectsched.queueing.rebuild import Rebuild, run_id_of
+from detectsched.queueing.rebuild import Rebuild, escaped, run_id_of
 from detectsched.queueing.registry import Registry, WorkerRecord
 from detectsched.queueing.scaling import Scaling, scaling_of
 from detectsched.queueing.views import LaneState, QueueState, Standing, Views, aging_score
 from detectsched.settings import Settings
 from detectsched.task import Delivery
+from detectsched.telemetry import get_logger
 
 __all__ = [
     "Admission",
@@ -83,6 +85,10 @@ __all__ = [
     "subject_of",
 ]
 
+log = get_logger(__name__)
+
+_CLOSE_AGAIN_SECONDS: Final = 30.0
+"""One rebuild heals damage; if it is there again at once, the fault is in us, and another rebuild wins nothing."""
 _CLOSED: Final = "the queues are being rebuilt from the ledger; try again in a moment"
 
 
@@ -101,6 +107,7 @@ class Queue:
         self._redis = clients.commands
         self.keys = Keys(settings.redis.prefix, shard)
         self.generation: str | None = None
+        self._closed_at = float("-inf")
         self._now_ms = now_ms
         self._scheduler = settings.scheduler
         self.scripts = self._scripts(self._call)
@@ -144,7 +151,7 @@ class Queue:
     def rebuilding(self, token: str) -> Scripts:
         """Return the scripts for whoever holds the rebuild lock, while the gate is closed to everybody else."""
 
-        async def call(name: str, arguments: list[str | int | float]) -> list[bytes]:
+        async def call(name: str, arguments: Sequence[str | int | float | bytes]) -> list[bytes]:
             async with translated():
                 with meant_for(run_id_of(token)):
                     answer = await scripts.run(
@@ -162,20 +169,34 @@ class Queue:
             seconds, micros = await self._redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
-    async def _call(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
+    async def _call(self, name: str, arguments: Sequence[str | int | float | bytes]) -> list[bytes]:
         for _ in range(2):
             told = self.generation
             if told is None or run_id_of(told) != self._clients.watch.run_id:
                 told = await self.join()
-            async with translated():
-                # An old snapshot on another server carries a valid marker: nothing may be said to it in good faith.
-                with meant_for(run_id_of(told)):
-                    answer = await scripts.run(self._redis, name, self.keys.generation, [told, *arguments])
+            try:
+                async with translated():
+                    # An old snapshot on another server carries a valid marker: nothing is said to it in good faith.
+                    with meant_for(run_id_of(told)):
+                        answer = await scripts.run(self._redis, name, self.keys.generation, [told, *arguments])
+            except StoreDamaged as error:
+                await self._close_gate(told, name, error)
+                raise
             if answer[:1] != [b"LOST"]:
                 return answer
             # Another life may be complete already; every script is idempotent, so it is simply said again to that one.
             self.generation = None
         raise GenerationLost(_CLOSED)
+
+    async def _close_gate(self, told: str, name: str, error: StoreDamaged) -> None:
+        """Have the queues made anew without what a script has stumbled over; not again and again by this process."""
+        if monotonic() - self._closed_at < _CLOSE_AGAIN_SECONDS:
+            return
+        self._closed_at = monotonic()
+        log.error("damaged data, the queues are made anew from the ledger", script=name, error=error.detail)
+        async with translated():
+            await scripts.run(self._redis, "close", self.keys.generation, [told])
+        self.generation = None
 
     # Reading a lane -------------------------------------------------------------------------------------------------
 
@@ -211,7 +232,7 @@ class Queue:
         """Return what is paused, and since when (ms): ``lane:…``, ``tenant:…``, ``subject:…``, ``runner:…``."""
         async with translated():
             found = await self._redis.hgetall(self.keys.named("paused"))
-        return {what.decode(): int(since) for what, since in found.items()}
+        return {what.decode(): _whole(since) for what, since in found.items()}
 
     # Waiting --------------------------------------------------------------------------------------------------------
 
@@ -258,8 +279,61 @@ class Queue:
             known = await pipe.execute()
         return [task_id for task_id, there in zip(task_ids, known, strict=True) if not there]
 
+    async def page_of_tasks(self, cursor: int, *, limit: int) -> tuple[int, list[UUID], int]:
+        """Look at about ``limit`` tasks, as Redis holds them.
+
+        Returns the next cursor (0 at the end), those that wait, and how many are adrift: said to be in a stream that
+        does not have them, so that nobody will ever return them.
+        """
+        async with translated():
+            cursor, found = await self._redis.scan(cursor, match=escaped(self.keys.task("")) + "*", count=limit)
+            facts = await self._facts(found)
+            waiting = [
+                key for key, (state, _, _) in zip(found, facts, strict=True) if state in {b"queued", b"deferred"}
+            ]
+            streamed = [(key, fact) for key, fact in zip(found, facts, strict=True) if fact[0] == b"streamed"]
+            pipe = self._redis.pipeline(transaction=False)
+            for _, (_, lane, entry) in streamed:
+                pipe.xrange(self.keys.stream(lane.decode()), entry, entry)
+            entries = await pipe.execute()
+            missing = [one for one, entry in zip(streamed, entries, strict=True) if not entry]
+            # One that was completed between the two looks is no longer what it was.
+            again = await self._facts([key for key, _ in missing])
+        adrift = sum(now == then for now, (_, then) in zip(again, missing, strict=True))
+        ids = (_task_id(key.removeprefix(self.keys.task("").encode())) for key in waiting)
+        return int(cursor), [task_id for task_id in ids if task_id is not None], adrift
+
+    async def _facts(self, keys: list[bytes]) -> list[list[bytes]]:
+        pipe = self._redis.pipeline(transaction=False)
+        for key in keys:
+            pipe.hmget(key, "state", "lane", "entry")
+        return list(await pipe.execute())
+
+    async def page_of_queues(self, cursor: int, *, limit: int) -> tuple[int, list[str]]:
+        """Return the next cursor (0 at the end) and the ids of about ``limit`` queues that Redis knows."""
+        found: list[str] = []
+        async with translated():
+            cursor, keys = await self._redis.scan(cursor, match=escaped(self.keys.tag) + "*:meta:*", count=limit)
+        for key in keys:
+            kind, _, rest = key.decode().removeprefix(self.keys.tag).partition(":meta:")
+            if kind in {"mac", "object"}:
+                found.append(f"{kind}:{rest}")
+        return int(cursor), found
+
+    async def note_repairs(self, kind: str, count: int) -> None:
+        """Count what had to be put right; it should stay 0."""
+        async with translated():
+            await self._redis.hincrby(self.keys.named("repairs"), kind, count)
+
+    async def damaged(self, reason: str) -> None:
+        """Close the gate, so that the queues are made anew from the ledger."""
+        await self._close_gate(self.generation or await self.join(), "audit", StoreDamaged(reason))
+
     async def level(self, lanes: tuple[str, ...]) -> dict[str, int]:
-        """Return ``total_pending``, ``mac_count``, and per lane ``outstanding:<lane>`` and ``completed:<lane>``."""
+        """Return ``total_pending``, ``mac_count``, per lane ``outstanding:<lane>`` and ``completed:<lane>``.
+
+        And per kind ``repaired:<kind>``, what the reconciler had to put right.
+        """
         async with translated():
             pipe = self._redis.pipeline(transaction=False)
             pipe.get(self.keys.named("global_pending"))
@@ -267,12 +341,13 @@ class Queue:
             pipe.hmget(self.keys.named("lane:completed"), list(lanes))
             for lane in lanes:
                 pipe.xlen(self.keys.stream(lane))
-            total, macs, completed, *outstanding = await pipe.execute()
-        level = {"total_pending": int(total or 0), "mac_count": int(macs)}
+            pipe.hgetall(self.keys.named("repairs"))
+            total, macs, completed, *outstanding, repairs = await pipe.execute()
+        level = {"total_pending": _whole(total), "mac_count": int(macs)}
         for lane, done, out in zip(lanes, completed, outstanding, strict=True):
-            level[f"completed:{lane}"] = int(done or 0)
+            level[f"completed:{lane}"] = _whole(done)
             level[f"outstanding:{lane}"] = int(out)
-        return level
+        return level | {f"repaired:{kind.decode()}": _whole(count) for kind, count in repairs.items()}
 
     async def publish_watermark(self, document: str, *, ttl_seconds: float) -> None:
         """Publish the level of the system, as JSON."""
@@ -297,6 +372,18 @@ class Queue:
             pipe.lpush(self.keys.named("dead_letter"), *documents)
             pipe.ltrim(self.keys.named("dead_letter"), 0, keep - 1)
             await pipe.execute()
+
+
+def _whole(raw: bytes | None) -> int:
+    """Return a number that Redis holds, 0 for none.
+
+    Raises:
+        StoreDamaged: it is none.
+    """
+    try:
+        return int(raw or 0)
+    except ValueError as error:
+        raise StoreDamaged(f"Redis holds {raw!r} where a number should be") from error
 
 
 def _task_id(told: bytes) -> UUID | None:

@@ -17,7 +17,7 @@ from detectsched.settings import Policy
 _LOCK_SECONDS: Final = 10
 """Each step prolongs it. When a rebuilder is killed, the gate stays closed for as long as its lock lives."""
 _SCAN: Final = 1000
-_SPARED: Final = ("generation", "rebuild", "scheduler", "worker:", "workers", "dead_letter")
+_SPARED: Final = ("generation", "rebuild", "scheduler", "worker:", "workers", "dead_letter", "repairs")
 """Not made from PostgreSQL's open tasks: the lock itself, and what runners write anew at their next heartbeat."""
 
 _LOST: Final = "the rebuild was lost to another process"
@@ -54,6 +54,9 @@ class Rebuild:
             for lane in lanes:
                 pipe.xinfo_groups(self._keys.stream(lane))
             raw, policy, *streams = await pipe.execute(raise_on_error=False)
+            if any(isinstance(answer, ResponseError) and "WRONGTYPE" in str(answer) for answer in (raw, policy)):
+                self._seen = ""
+                return True
             for answer in (raw, policy):
                 if isinstance(answer, Exception):
                     raise answer
@@ -111,7 +114,7 @@ class Rebuild:
         cursor = 0
         while True:
             async with translated():
-                cursor, found = await self._redis.scan(cursor, match=_escaped(self._keys.tag) + "*", count=_SCAN)
+                cursor, found = await self._redis.scan(cursor, match=escaped(self._keys.tag) + "*", count=_SCAN)
             doomed = [key for key in found if not key.decode().removeprefix(self._keys.tag).startswith(spared)]
             if doomed:
                 yield doomed
@@ -165,5 +168,6 @@ def _has_group(groups: object) -> bool:
     return isinstance(groups, list) and any(group["name"] == GROUP.encode() for group in groups)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text as it stands for itself in a pattern of SCAN."""
     return "".join(f"\\{character}" if character in "[]*?\\" else character for character in text)

@@ -7,7 +7,7 @@ of what that takes. Servers do not need it; their calls come from many processes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -47,7 +47,7 @@ class RoundTripQueue(Queue):
             for entry_id, fields in entries
         ]
 
-    async def _call(self, name: str, arguments: list[str | int | float]) -> list[bytes]:
+    async def _call(self, name: str, arguments: Sequence[str | int | float | bytes]) -> list[bytes]:
         told = self.generation or await self.join()
         answer = await self._send("EVALSHA", scripts.load(name).sha, 1, self.keys.generation, told, *arguments)
         if answer[:1] == [b"LOST"]:

@@ -22,7 +22,9 @@ _LUA: Final = files("detectsched.queueing") / "lua"
 
 NAMES: Final = (
     "admit",
+    "audit",
     "begin",
+    "close",
     "complete",
     "defer",
     "dispatch",

@@ -11,6 +11,19 @@
 -- @include keys
 
 local P = prefix_of(KEYS[1])
+
+-- drop_alien(key, kind): what a rebuild does not remove must at least be what it should be.
+local function drop_alien(key, kind)
+  local found = redis.call('TYPE', key).ok
+  if found ~= kind and found ~= 'none' then redis.call('DEL', key) end
+end
+
+drop_alien(KEYS[1], 'string')
+drop_alien(P .. 'rebuild', 'string')
+drop_alien(P .. 'scheduler', 'hash')
+drop_alien(P .. 'workers', 'zset')
+drop_alien(P .. 'dead_letter', 'list')
+drop_alien(P .. 'repairs', 'hash')
 local holder = redis.call('GET', P .. 'rebuild')
 if holder == ARGV[1] then return {'BEGUN'} end
 local own = false

@@ -11,7 +11,7 @@ local lost = guard(P, ARGV[1])
 if lost then return {lost} end
 local removed = 0
 for i = 2, #ARGV do
-  local id = string.match(ARGV[i], '|(.*)$')
+  local id = string.match(ARGV[i], '|(.*)$') or ''
   removed = removed + redis.call('LREM', P .. 'settlement', 1, ARGV[i])
   if redis.call('HGET', P .. 'task:' .. id, 'state') == 'settling' then redis.call('DEL', P .. 'task:' .. id) end
   redis.call('PUBLISH', P .. 'done', id)
