@@ -16,6 +16,7 @@ from detectsched.db.connection import Ledger
 from detectsched.errors import StoreUnavailable
 from detectsched.lifecycle import Service, run_services
 from detectsched.queueing.connection import RedisClients
+from detectsched.queueing.fitness import require_fit
 from detectsched.queueing.queue import Queue
 from detectsched.settings import Settings, load_settings
 from detectsched.storage.blobs import BlobStore, open_blobs
@@ -70,6 +71,7 @@ async def _run(component: str, settings: Settings, build: Callable[[Stores], Seq
     ledger = Ledger(settings.postgres, settings.encryption)
     blobs = open_blobs(settings.blobs)
     try:
+        await require_fit(clients)
         services = build(Stores(settings, Queue(clients, settings), ledger, blobs))
         return await run_services(services, ready=lambda: log.info("started"))
     finally:

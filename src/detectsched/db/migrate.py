@@ -15,6 +15,7 @@ from detectsched.db.connection import make_engine, translated
 from detectsched.errors import ConfigurationError
 from detectsched.settings import PostgresSettings
 
+_LOCK_TIMEOUT_SECONDS: Final = 5
 _LOCK: Final = 0x6465_7465_6374  # "detect"
 
 
@@ -43,17 +44,20 @@ async def current_revision(settings: PostgresSettings) -> str | None:
         await engine.dispose()
 
 
-async def upgrade(settings: PostgresSettings) -> str:
+async def upgrade(settings: PostgresSettings, revision: str = "head") -> str:
     """Run the missing migrations under an advisory lock and return the revision reached.
 
+    A migration that does not get a table within some seconds gives up: behind it everybody else would wait as well.
+
     Raises:
-        StoreUnavailable: PostgreSQL is away.
+        StoreUnavailable: PostgreSQL is away, or somebody holds a table for too long; the same call may be made again.
     """
 
     def run(connection: Connection) -> None:
         config = _config()
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        connection.execute(text(f"SET lock_timeout = '{_LOCK_TIMEOUT_SECONDS}s'"))
+        command.upgrade(config, revision)
 
     engine = make_engine(settings)
     try:
@@ -64,11 +68,13 @@ async def upgrade(settings: PostgresSettings) -> str:
                 await connection.run_sync(run)
                 await connection.commit()
             finally:
+                # A failed transaction takes no more words; what has failed is told by the exception under way.
+                await connection.rollback()
                 await connection.execute(text(f"SELECT pg_advisory_unlock({_LOCK})"))
                 await connection.commit()
     finally:
         await engine.dispose()
-    return head_revision()
+    return head_revision() if revision == "head" else revision
 
 
 async def check(settings: PostgresSettings) -> str:
