@@ -85,6 +85,7 @@ def matching(
     raise typer.Exit(uvloop.run(run_matching(rounds=rounds)))
 
 
+@bench.command()
 def ocr(
     images: Annotated[int, typer.Option(min=2, max=100_000, help="How many images each slot reads.")] = 60,
     slots: Annotated[int, typer.Option(min=1, max=64, help="Engine processes.")] = 1,
