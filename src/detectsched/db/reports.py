@@ -43,7 +43,7 @@ class Wanted:
 
     ``tenant`` None: all tenants. ``group`` holds names of columns, in order; ``filters`` what columns must be.
     ``since`` and ``until`` are whole hours. ``after`` is the key of the last row of the page before: its time (None
-    for totals) and its groups.
+    for totals) and its groups. Without ``quantiles`` histograms are not added up, and come out empty.
     """
 
     tenant: str | None
@@ -54,14 +54,16 @@ class Wanted:
     group: tuple[str, ...]
     filters: dict[str, str]
     order: Order = Order.TIME
+    quantiles: bool = True
     after: tuple[datetime | None, tuple[str, ...]] | None = None
 
 
 _MEASURES: Final = """
     sum(tasks)::bigint AS tasks, sum(with_hits)::bigint AS with_hits, sum(hits)::bigint AS hits,
     sum(timed)::bigint AS timed, sum(wait_us)::bigint AS wait_us, sum(run_us)::bigint AS run_us,
-    histogram_sum(waits) AS waits, histogram_sum(runs) AS runs
 """
+_HISTOGRAMS: Final = "histogram_sum(waits) AS waits, histogram_sum(runs) AS runs"
+_NO_HISTOGRAMS: Final = "'{}'::bigint[] AS waits, '{}'::bigint[] AS runs"
 _WORD_MEASURES: Final = "sum(tasks)::bigint AS tasks, sum(hits)::bigint AS hits"
 
 _TIMES: Final = {
@@ -113,7 +115,8 @@ def word_stream(ledger: Ledger, wanted: Wanted) -> AsyncGenerator[Sequence[Any],
 
 def _task_query(wanted: Wanted, limit: int | None) -> tuple[str, list[Any]]:
     by_device = "mac" in (*wanted.group, *wanted.filters)
-    return _query(wanted, "stat_device" if by_device else "stat_hourly", _MEASURES, "true", limit)
+    measures = _MEASURES + (_HISTOGRAMS if wanted.quantiles else _NO_HISTOGRAMS)
+    return _query(wanted, "stat_device" if by_device else "stat_hourly", measures, "true", limit)
 
 
 def _word_query(wanted: Wanted, limit: int | None) -> tuple[str, list[Any]]:
