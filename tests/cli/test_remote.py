@@ -10,7 +10,9 @@ from uuid import uuid4
 import pytest
 
 from detectsched.cli.output import Output, Shown, cell, facts, table
+from detectsched.db.word_lists import publish
 from detectsched.task import TaskError, TaskState
+from detectsched.wordlist import Word
 from tests.api.rig import MAC, Rig
 from tests.api.test_dead_letters import die
 from tests.api.test_tasks import submit
@@ -65,6 +67,13 @@ async def test_devices_objects_and_the_tenant(rig: Rig, shell: Shell) -> None:
     assert "floods" in shown.out
     assert (await shell("device", "resume", MAC)).out == f"device {MAC} goes on\n"
     assert (await shell("device", "set", MAC, "--weight", "default", "-o", "json")).document["weight"] is None
+    of_object = (await shell("object", "show", "CASE 17/b")).out
+    assert "case 17/b" in of_object
+    assert "the tenant's defaults" in of_object
+    await publish(rig.ledger, "acme", "strict", [Word("x")], name="S", is_default=False, by="test")
+    assert "strict" in (await shell("object", "set", "case 17/b", "--word-list", "strict")).out
+    reset = await shell("object", "set", "case 17/b", "--word-list", "default", "-o", "json")
+    assert reset.document["word_lists"] is None
     assert "is paused" in (await shell("object", "pause", "Case 17/b")).out
     assert (await shell("object", "resume", "case 17/b")).status == 0
     tenant = await shell("tenant", "set", "--device-weight", "3", "--weight", "2", "-o", "json")

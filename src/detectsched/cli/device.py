@@ -11,7 +11,7 @@ from detectsched.cli.remote import Api, part, remote
 from detectsched.errors import InvalidRequest
 
 app = typer.Typer(no_args_is_help=True, help="Devices: list, show, change, pause.", rich_markup_mode=None)
-objects = typer.Typer(no_args_is_help=True, help="Objects: pause and resume.", rich_markup_mode=None)
+objects = typer.Typer(no_args_is_help=True, help="Objects: show, change, pause.", rich_markup_mode=None)
 
 Mac = Annotated[str, typer.Argument(help="A MAC address in any usual spelling.")]
 Name = Annotated[str, typer.Argument(help="The object's name.")]
@@ -86,6 +86,44 @@ async def pause(api: Api, mac: Mac, reason: Reason = "") -> Shown:
 async def resume(api: Api, mac: Mac) -> Shown:
     """Let a paused device go on."""
     return paused(f"device {mac}", await api.post(f"/api/devices/{part(mac)}/resume"))
+
+
+@objects.command("show")
+@remote
+async def show_object(api: Api, name: Name) -> Shown:
+    """Show an object with its backlog and the word lists that judge its tasks."""
+    return _shown_object(await api.get(f"/api/objects/{part(name)}"))
+
+
+@objects.command("set")
+@remote
+async def set_object(
+    api: Api,
+    name: Name,
+    word_list: Annotated[
+        list[str], typer.Option(help="A word list that judges its tasks; 'default' for the tenant's. Repeat it.")
+    ],
+) -> Shown:
+    """Choose the word lists that judge what is accepted of an object from now on."""
+    chosen = None if word_list == ["default"] else word_list
+    return _shown_object(await api.patch(f"/api/objects/{part(name)}", {"word_lists": chosen}))
+
+
+def _shown_object(item: Any) -> Shown:
+    lists = item["word_lists"]
+    return Shown(
+        item,
+        facts(
+            [
+                ("object", item["object"]),
+                ("word lists", "the tenant's defaults" if lists is None else ", ".join(lists) or "none"),
+                ("backlog", item["backlog"]),
+                ("in flight", item["in_flight"]),
+                ("waits in", item["lane"]),
+                ("paused", item["pause"]["paused"]),
+            ]
+        ),
+    )
 
 
 @objects.command("pause")
