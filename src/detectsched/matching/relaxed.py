@@ -28,6 +28,8 @@ _WALL: Final = ord("\n")
 """Stands in a relaxed text where nothing goes on; no folded word holds it."""
 _REPEATED: Final = re.compile(r"(.)\1")
 _STRETCHED_FROM: Final = {Repeats.OFF: 1 << 30, Repeats.STRETCHED: 3, Repeats.ANY: 2}
+_MOST_JUDGED: Final = 1000
+"""Characters of one place that are looked at; one with more is a character repeated over pages."""
 _SPELLED_OUT_FROM: Final = 3
 """Characters of a word that may be spelled out (``a s s``); of two characters too many stand apart by chance."""
 
@@ -166,10 +168,11 @@ class Relaxed:
         first, last = chosen
         begin, stop = int(self.kept[first]), int(self.kept[last]) + 1
         content = self.strict.content
-        noisy = [at for at in range(first + 1, last + 1) if self.gaps[at]]
-        if noisy and not self._plausible(first, last, noisy, spelling):
+        noisy: list[int] = (np.flatnonzero(self.gaps[first + 1 : last + 1])[:_MOST_JUDGED] + first + 1).tolist()
+        spaces = self._places_of_spaces(low, first, spelling)
+        if noisy and not self._plausible(chosen, noisy, spaces, sum(spelling.runs)):
             return None
-        if not self._spaces_may_be_lost(first, last, spelling):
+        if spaces and not self.image and not self._spaces_may_be_lost(spaces):
             return None
         if (whole or noisy) and inside_word(content, begin, stop):
             return None
@@ -199,20 +202,20 @@ class Relaxed:
         """Tell whether a character stands so often that it is taken for one; digits count: 1110 is not 110."""
         return length >= self.leniency.stretched_from and not self.content[at].isdecimal()
 
-    def _plausible(self, first: int, last: int, noisy: Sequence[int], spelling: Spelling) -> bool:
+    def _plausible(self, chosen: tuple[int, int], noisy: Sequence[int], spaces: set[int], letters: int) -> bool:
         """Tell noise that hides a word from marks that part words.
 
         Suspicious are spaces between letters that make words, anything between digits, and marks that part sentences.
         They are taken for noise where the whole word is spelled out, or where the word itself has a space.
         """
-        excused = self._places_of_spaces(first, last, spelling)
-        if all(at in excused or not self._suspicious(at) for at in noisy):
+        if all(at in spaces or not self._suspicious(at) for at in noisy):
             return True
-        letters = self.strict.content
-        apart = all(
-            self.gaps[at] or letters[self.kept[at]] == letters[self.kept[at - 1]] for at in range(first + 1, last + 1)
+        first, last = chosen
+        content = self.strict.content
+        return letters >= _SPELLED_OUT_FROM and all(
+            self.gaps[at] or content[self.kept[at]] == content[self.kept[at - 1]]
+            for at in range(first + 1, min(last, first + _MOST_JUDGED) + 1)
         )
-        return apart and sum(spelling.runs) >= _SPELLED_OUT_FROM
 
     def _suspicious(self, at: int) -> bool:
         gap = int(self.gaps[at])
@@ -223,33 +226,23 @@ class Relaxed:
             return False
         return bool(gap & SPACE) or left.isdecimal() or right.isdecimal()
 
-    def _spaces_may_be_lost(self, first: int, last: int, spelling: Spelling) -> bool:
-        """Tell whether the spaces of a word may be missing: in images, which engines read without, and within Chinese.
+    def _spaces_may_be_lost(self, spaces: set[int]) -> bool:
+        """Tell whether the spaces of a word may be missing in a text that somebody typed: within Chinese only.
 
-        Somebody who typed ``therapist`` did not mean two words.
+        Who typed ``therapist`` did not mean two words; engines that read images lose spaces.
         """
-        if not spelling.spaced or self.image:
-            return True
         content = self.strict.content
-        return all(
-            self.gaps[at] or not one_word(content[self.kept[at - 1]], content[self.kept[at]])
-            for at in self._places_of_spaces(first, last, spelling)
-        )
+        return all(self.gaps[at] or not one_word(content[self.kept[at - 1]], content[self.kept[at]]) for at in spaces)
 
-    def _places_of_spaces(self, first: int, last: int, spelling: Spelling) -> set[int]:
+    def _places_of_spaces(self, low: int, first: int, spelling: Spelling) -> set[int]:
         """Return the places in ``kept`` before which the word has a space; where a run is stretched, its first."""
-        if not spelling.spaced:
-            return set()
         places: set[int] = set()
-        at = first
-        letter = 0
-        content = self.strict.content
-        for run in spelling.runs:
-            begin = at
-            while at <= last and content[self.kept[at]] == content[self.kept[begin]]:
-                at += 1
-            places.update(begin + k for k in range(run) if letter + k in spelling.spaced)
-            letter += run
+        if spelling.spaced:
+            letter = 0
+            for at, run in enumerate(spelling.runs):
+                begin = max(int(self.begins[low + at]), first)
+                places.update(begin + k for k in range(run) if letter + k in spelling.spaced)
+                letter += run
         return places
 
 

@@ -61,6 +61,9 @@ def _international(content: str, *, mobile: bool) -> Iterator[tuple[int, int]]:
 
 def _type(number: str) -> int | None:
     """Return the type of a valid number; None for any other."""
+    # (The library takes its time; lengths as of ITU-T E.164, with prefixes.)
+    if not 7 <= sum(map(str.isdecimal, number)) <= 19:
+        return None
     if number.startswith("00"):
         number = "+" + number[2:]
     try:
