@@ -129,6 +129,8 @@ CASES: Final = [
     Case("repeats", ["他妈的"], "他妈妈的书", []),
     Case("repeats", ["110"], "1110 1100", []),
     Case("repeats", ["傻逼"], "傻傻逼逼", [("傻逼", "傻逼")]),
+    Case("repeats", ["傻逼"], "傻傻傻逼逼逼", same("傻逼")),
+    Case("repeats", ["傻逼"], "傻傻傻逼 傻逼逼逼", same("傻逼", "傻逼")),
     Case("repeats", ["傻逼货"], "傻逼逼逼货", [("傻逼货", "傻逼逼逼货")]),
     Case("repeats", ["傻逼货"], "傻逼逼逼货", [], {"repeats": Repeats.OFF}),
     Case("folding", ["身份证"], "身份證", [("身份证", "身份證")]),
