@@ -26,7 +26,7 @@ class Fault(StrEnum):
 
 
 CLIMBING: Final = frozenset({Fault.OUT_OF_MEMORY, Fault.GPU_ERROR})
-"""After these the image is read again at once, more thriftily or elsewhere (`slot.Slot.read`)."""
+"""After these the image is read again at once, more thriftily or elsewhere (`ladder.read`)."""
 KILLING: Final = frozenset({Fault.CRASHED, Fault.TIMEOUT})
 """An image that does this to two engines is poison."""
 

@@ -10,6 +10,7 @@ from detectsched.detection import EngineResult
 from detectsched.errors import EngineUnavailable
 from detectsched.lifecycle import Service
 from detectsched.ocr.batching import Batcher
+from detectsched.ocr.ladder import read, read_many
 from detectsched.ocr.process import COMMAND, EngineProcess
 from detectsched.ocr.slot import Slot
 from detectsched.settings import OcrSettings
@@ -139,14 +140,14 @@ class EnginePool(Service):
         """Read one image file; cancelling kills the engine that works on it.
 
         Raises:
-            As `Slot.read`.
+            As `ladder.read`.
         """
         if self._batcher is not None:
             return await self._batcher.read(data)
         async with self._room:
             slot = await self._take()
             try:
-                return await slot.read(data, self._timeout)
+                return await read(slot, data, self._timeout)
             finally:
                 self._idle.append(slot)
 
@@ -154,7 +155,7 @@ class EnginePool(Service):
         async with self._room:
             slot = await self._take()
             try:
-                return await slot.read_many(images, self._timeout)
+                return await read_many(slot, images, self._timeout)
             finally:
                 self._idle.append(slot)
 

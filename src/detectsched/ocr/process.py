@@ -100,6 +100,11 @@ class EngineProcess:
         return self._child.rss if self._child is not None else 0
 
     @property
+    def memory_limit_mb(self) -> int:
+        """How large it may be."""
+        return self._settings.max_memory_mb
+
+    @property
     def worn(self) -> bool:
         """Whether it has read so many images, or grown so much since its first, that it should be replaced."""
         settings = self._settings

@@ -1,17 +1,16 @@
-"""One place for an engine process: kept filled, and the ladder that an image climbs on which it fails."""
+"""Keeps one place filled with an engine process: on a GPU, or on the CPU while that fails."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from enum import Enum, auto
 from typing import Any, Final
 
 from detectsched.clock import monotonic
-from detectsched.detection import EngineResult
-from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable, PayloadRejected, TaskFailed
-from detectsched.ocr.faults import CLIMBING, Fault
+from detectsched.errors import ConfigurationError, EngineFailed, EngineUnavailable
 from detectsched.ocr.process import EngineProcess
 from detectsched.settings import OcrSettings
 from detectsched.telemetry import get_logger
@@ -24,9 +23,6 @@ _GPU_RETRY_TIMES: Final = 10
 """Longest wait for a probe of the GPU, as a multiple of the first."""
 _GPU_FAULTS: Final = 3
 """Images in a row that fail on the GPU until it is left alone, though it still passes its test image."""
-
-_BATCH_SHARE: Final = 0.25
-"""A batch's part of one image's time: those that are not to blame still have time to be read after it."""
 
 Spawn = Callable[[bool], Awaitable[EngineProcess]]
 """Starts an engine process, on a GPU or not; raises ConfigurationError when it does not get ready."""
@@ -42,7 +38,7 @@ class _Why(Enum):
 
 
 class Slot:
-    """Reads one image at a time; its `keep` runs beside that and puts an engine in the place of the last one.
+    """Used for one read at a time (`ladder`); its `keep` runs beside that and replaces the engine.
 
     The replacement of a worn engine is started first and swapped in when it is ready, so recycling stops nobody (for
     those seconds both take memory).
@@ -64,7 +60,7 @@ class Slot:
         discard: Callable[[EngineProcess], None],
         changed: Callable[[], None],
     ) -> None:
-        self._number = number
+        self.number = number
         self._settings = settings
         self._spawn = spawn
         self._discard = discard
@@ -116,98 +112,14 @@ class Slot:
         """Replace the engine when that suits."""
         self._due.set()
 
-    # Reading ----------------------------------------------------------------------------------------------------------
+    # For reads --------------------------------------------------------------------------------------------------------
 
-    async def read(self, data: bytes, timeout_seconds: float) -> EngineResult:
-        """Read one image file; cancelling kills the engine that works on it.
-
-        What fails for want of memory or by the GPU climbs a ladder: the engine's process tries smaller parts by itself;
-        a fresh process does from the beginning; for a GPU's image a process on the CPU does.
+    async def engine(self) -> EngineProcess:
+        """Return an engine that can read; wait for the next one to be ready.
 
         Raises:
-            PayloadRejected: it can never be read; ``too_large`` when even small parts of it take more than an engine
-                may take.
-            EngineUnavailable: no engine could be started.
-            EngineFailed: as `EngineProcess.read`.
+            EngineUnavailable: none gets ready, or the pool is stopped.
         """
-        thrifty = False
-        while True:
-            process = await self._ready_process()
-            try:
-                result = await process.read(data, timeout_seconds, thrifty=thrifty)
-            except EngineFailed as error:
-                if error.reason not in CLIMBING:
-                    raise
-                log.warning("image climbs the ladder", slot=self._number, gpu=process.gpu, error=error.detail)
-                if process.gpu:
-                    self._count_gpu_fault(error)
-                if thrifty and not process.gpu:
-                    raise self._at_the_top(process, error) from error
-                if thrifty:
-                    return await self._read_on_cpu(data, timeout_seconds)
-                thrifty = True
-            else:
-                if process.gpu:
-                    self._gpu_faults = self._gpu_losses = 0
-                return result
-            finally:
-                self._after(process)
-
-    async def read_many(self, images: Sequence[bytes], timeout_seconds: float) -> list[EngineResult | Exception]:
-        """Read image files together; for each what was read, or what `read` would raise.
-
-        What goes wrong with a batch is the doing of one image in it. It is halved until that one is alone and climbs
-        its ladder; the others are read, and cost no attempt.
-        """
-        if len(images) > 1:
-            process = await self._ready_process()
-            try:
-                return list(await process.read_many(images, timeout_seconds * _BATCH_SHARE))
-            except EngineUnavailable:
-                raise
-            except EngineFailed as error:
-                log.warning("batch divided", slot=self._number, images=len(images), error=error.detail)
-                # Of one that hangs each half would cost another time-out.
-                step = 1 if error.reason == Fault.TIMEOUT else (len(images) + 1) // 2
-                parts = [images[start : start + step] for start in range(0, len(images), step)]
-                return [each for part in parts for each in await self.read_many(part, timeout_seconds)]
-            finally:
-                self._after(process)
-        try:
-            return [await self.read(image, timeout_seconds) for image in images]
-        except TaskFailed as error:
-            return [error]
-
-    async def _read_on_cpu(self, data: bytes, timeout_seconds: float) -> EngineResult:
-        """Read this one image on the CPU; the slot goes on with its GPU."""
-        try:
-            process = await self._spawn(False)
-        except ConfigurationError as error:
-            raise EngineUnavailable(f"no engine could be started on the CPU: {error.detail}") from error
-        try:
-            return await process.read(data, timeout_seconds, thrifty=True)
-        except EngineFailed as error:
-            if error.reason not in CLIMBING:
-                raise
-            raise self._at_the_top(process, error) from error
-        finally:
-            await process.stop()
-            self._discard(process)
-
-    def _at_the_top(self, process: EngineProcess, error: EngineFailed) -> Exception:
-        """Return how an image ends that failed on every rung.
-
-        One that outgrew an engine's limit does so everywhere and always. One that met a machine without memory may be
-        read when the machine has some: `runner.outcome` ends it as too large after its last try.
-        """
-        if not process.over_limit:
-            return error
-        limit = self._settings.max_memory_mb
-        return PayloadRejected(
-            "too_large", f"reading this image takes more than {limit} MB even in small parts: scale it down"
-        )
-
-    async def _ready_process(self) -> EngineProcess:
         # With a GPU, the patience is for its failing start and for the start on the CPU after it.
         limit = self._settings.start_timeout_seconds * (2 if self._settings.gpu else 1)
         try:
@@ -221,15 +133,38 @@ class Slot:
             raise EngineUnavailable(f"no OCR engine could be started within {limit:g} s") from None
         raise EngineUnavailable("the OCR engines are stopped")
 
-    def _after(self, process: EngineProcess) -> None:
+    def look_at(self, process: EngineProcess) -> None:
+        """See, after a read, whether an engine is worn."""
         # A worn engine goes on working until its replacement is there.
         if process is self._process and process.worn:
             self._due.set()
 
-    def _count_gpu_fault(self, error: EngineFailed) -> None:
+    def gpu_failed(self, error: EngineFailed) -> None:
+        """Count an image that failed on the GPU."""
         self._gpu_faults += 1
         if self._gpu_faults >= _GPU_FAULTS and not self.gpu_down:
             self._lose_gpu(error.detail)
+
+    def gpu_worked(self) -> None:
+        """Take note that the GPU has read an image."""
+        self._gpu_faults = self._gpu_losses = 0
+
+    @asynccontextmanager
+    async def engine_on_cpu(self) -> AsyncIterator[EngineProcess]:
+        """Give an engine on the CPU, for one image; the slot goes on with its GPU.
+
+        Raises:
+            EngineUnavailable: it does not start.
+        """
+        try:
+            process = await self._spawn(False)
+        except ConfigurationError as error:
+            raise EngineUnavailable(f"no engine could be started on the CPU: {error.detail}") from error
+        try:
+            yield process
+        finally:
+            await process.stop()
+            self._discard(process)
 
     # Keeping ----------------------------------------------------------------------------------------------------------
 
@@ -246,10 +181,10 @@ class Slot:
             idle_death = why is _Why.DIED and process.images == 0
             failures = failures + 1 if idle_death else 0
             if failures:
-                log.error("engine process died without an image", slot=self._number, failures=failures)
+                log.error("engine process died without an image", slot=self.number, failures=failures)
                 await _back_off(failures)
             successor, failures = await self._succeed(failures)
-            log.info("engine replaced", slot=self._number, images=process.images, why=why.name.lower())
+            log.info("engine replaced", slot=self.number, images=process.images, why=why.name.lower())
             self._put(successor)
 
     async def _reason_to_replace(self, process: EngineProcess) -> _Why:
@@ -273,7 +208,7 @@ class Slot:
                     continue
                 failures += 1
                 self.failing = True
-                log.warning("engine does not restart", slot=self._number, failures=failures, error=error.detail)
+                log.warning("engine does not restart", slot=self.number, failures=failures, error=error.detail)
                 self._changed()
                 await _back_off(failures)
             else:
@@ -287,7 +222,7 @@ class Slot:
         self._gpu_losses += 1
         self._probe_at = monotonic() + pause
         self._due.set()
-        log.error("GPU given up for a while", slot=self._number, probe_in_seconds=pause, error=error)
+        log.error("GPU given up for a while", slot=self.number, probe_in_seconds=pause, error=error)
         self._changed()
 
     async def _probe_gpu(self) -> None:
@@ -300,7 +235,7 @@ class Slot:
             self._due.clear()
             return
         self._probe_at = None
-        log.info("GPU works again", slot=self._number)
+        log.info("GPU works again", slot=self.number)
         self._put(process)
 
     def _put(self, process: EngineProcess) -> None:
