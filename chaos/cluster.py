@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -38,6 +40,8 @@ from detectsched.settings import (
 TENANTS: Final = ("acme", "globex")
 SLOTS: Final = 2
 QUANTUM: Final = 2
+_PORTS: Final = (15_000, 32_000)
+"""Below those that Linux gives to connections."""
 _DETECTSCHED: Final = ("-m", "detectsched")
 
 
@@ -202,9 +206,11 @@ def settings_for(directory: Path, valkey: EmbeddedValkey, postgres: EmbeddedPost
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a free port that nobody is given by chance, also not between two lives of the API."""
+    while True:
+        port = random.randrange(*_PORTS)  # noqa: S311 - not a secret
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @asynccontextmanager
