@@ -132,7 +132,7 @@ async def test_wrong_texts_are_refused(
     [
         ({"object": "o", "engine": "nope"}, png(), _INVALID, "engine"),
         ({"object": "o", "engine": "pdf"}, png(), _UNSUPPORTED, "payload"),
-        ({"object": "o"}, PDF, _UNSUPPORTED, "image"),
+        ({"object": "o"}, PDF, _UNSUPPORTED, "payload"),
         ({"object": "o", "lane": "text"}, png(), _INVALID, "lane"),
         ({"engine": "ocr"}, png(), _INVALID, "object"),
         ({"object": "o", "engine": "pdf"}, b"", _UNSUPPORTED, "payload"),
