@@ -110,9 +110,11 @@ class Hit:
 class Detection:
     """The judgement on one task: the hits, and which versions of which lists judged.
 
-    ``cut`` says that there were more hits than are kept; the gravest are.
+    ``cut`` says that there were more hits than are kept; the gravest are. ``shadow`` are the hits of lists in shadow
+    mode, from which nothing follows.
     """
 
     hits: tuple[Hit, ...] = ()
     lists: tuple[ListVersion, ...] = field(default=())
     cut: bool = False
+    shadow: tuple[Hit, ...] = ()

@@ -132,7 +132,8 @@ class ListOptions(msgspec.Struct, frozen=True):
     a line break that somebody typed only with ``across_lines``. ``homoglyphs`` takes Cyrillic, Greek and other letters
     for the Latin ones that they look like; ``numerals`` Chinese numerals for digits (``六九`` is ``69``);
     ``confusions`` what OCR confuses, 0 and O, 1, l and I. ``pinyin`` and ``split`` find words also in pinyin and with
-    their characters split in parts (``木仓`` for ``枪``).
+    their characters split in parts (``木仓`` for ``枪``). With ``shadow`` the list is on trial: it is matched, and its
+    hits are kept, apart from all others, but nothing follows from them.
     """
 
     mode: Mode = Mode.WORD
@@ -147,6 +148,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     split: bool = False
     allow: AllowRule = AllowRule.INSIDE
     rules: tuple[Rule, ...] = ()
+    shadow: bool = False
 
 
 class ListContent(msgspec.Struct, frozen=True):

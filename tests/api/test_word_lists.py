@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from detectsched.api.lists import WordListDetail
 from detectsched.db.word_lists import load
 from detectsched.detection import ListVersion
 from detectsched.wordlist import AllowRule, ListOptions, Mode, Noise, Repeats, Rule, RuleKind, Word
-from tests.api.rig import Rig, problem
+from tests.api.rig import MAC, Rig, problem
 
 
 def words(*texts: str, **fields: Any) -> dict[str, Any]:
@@ -29,7 +30,15 @@ async def test_each_publication_is_a_new_version(rig: Rig, client: httpx.AsyncCl
     assert (first.headers["etag"], second.headers["etag"]) == ('"1"', '"2"')
     shown = second.json()
     assert shown.pop("published_at")
-    assert shown == {"id": "mine", "name": "Renamed", "is_default": False, "version": 2, "word_count": 1}
+    assert shown == {
+        "id": "mine",
+        "name": "Renamed",
+        "is_default": False,
+        "version": 2,
+        "word_count": 1,
+        "shadow": False,
+        "has_draft": False,
+    }
     whole = (await client.get("/api/word-lists/mine")).json()
     plain: dict[str, Any] = {"mode": None, "allow": False, "tags": [], "replacement": None}
     assert whole["words"] == [{"text": "c", "category": "drugs", "level": 3, **plain}]
@@ -94,6 +103,47 @@ async def test_a_wrong_list_is_refused_whole(rig: Rig, client: httpx.AsyncClient
             problem(answer, 422, "invalid_request", field=field)
     assert (await client.get("/api/word-lists")).json() == {"items": []}
     problem(await client.get("/api/word-lists/mine"), 404, "not_found")
+
+
+async def test_a_version_may_be_expected(client: httpx.AsyncClient) -> None:
+    """Whoever says which version he replaces replaces no other; of several at once one gets through."""
+    problem(await client.put("/api/word-lists/mine", json=words("a", expected_version=1)), 409, "conflict")
+    assert (await client.get("/api/word-lists")).json() == {"items": []}
+    answers = await asyncio.gather(
+        *(client.put("/api/word-lists/mine", json=words(f"w{number}", expected_version=0)) for number in range(5))
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409, 409]
+    refused = next(answer for answer in answers if answer.status_code == 409)
+    problem(refused, 409, "conflict", field="expected_version")
+    assert (await client.put("/api/word-lists/mine", json=words("b", expected_version=1))).json()["version"] == 2
+
+
+async def test_a_deleted_list_judges_nothing_new(rig: Rig, client: httpx.AsyncClient) -> None:
+    """Tasks that name it are judged by its last version; nobody can name it any more; a new one goes on counting."""
+    await client.put("/api/word-lists/mine", json=words("a"))
+    task = {"mac": MAC, "text": "a b", "word_lists": ["mine"]}
+    assert (await client.post("/api/ocr/text", json=task)).status_code == 202
+    patch = {"word_lists": ["mine"]}
+    assert (await client.patch("/api/objects/door", json=patch)).status_code == 200
+    refused = problem(await client.delete("/api/word-lists/mine"), 409, "conflict")
+    assert "'door'" in refused["detail"]
+    await client.patch("/api/objects/door", json={"word_lists": None})
+    async with rig.client("other") as stranger:
+        problem(await stranger.delete("/api/word-lists/mine"), 404, "not_found")
+    assert (await client.delete("/api/word-lists/mine")).status_code == 204
+    problem(await client.delete("/api/word-lists/mine"), 404, "not_found")
+    assert (await client.get("/api/word-lists")).json() == {"items": []}
+    problem(await client.get("/api/word-lists/mine"), 404, "not_found")
+    problem(await client.post("/api/ocr/text", json=task), 422, "invalid_request", field="word_lists")
+    assert (await client.post("/api/ocr/text", json={"mac": MAC, "text": "a b"})).status_code == 202
+    [first] = await rig.begin()
+    [second] = await rig.begin()
+    assert (first.lists, second.lists) == ((ListVersion("mine", 1),), ())
+    assert (await client.get("/api/word-lists/mine/versions/1")).json()["words"][0]["text"] == "a"
+    again = await client.put("/api/word-lists/mine", json=words("c", expected_version=0))
+    assert again.json()["version"] == 2
+    actions = [(action, detail.get("version")) for action, subject, detail in await rig.audited() if subject == "mine"]
+    assert actions == [("publish_word_list", 1), ("delete_word_list", 1), ("publish_word_list", 2)]
 
 
 async def test_how_a_list_is_matched_belongs_to_its_version(rig: Rig, client: httpx.AsyncClient) -> None:

@@ -33,6 +33,11 @@ from detectsched.api.routes import (
     tasks,
     tenant,
     webhooks,
+    word_list_drafts,
+    word_list_files,
+    word_list_terms,
+    word_list_trials,
+    word_list_versions,
     word_lists,
 )
 
@@ -70,6 +75,11 @@ def create_app(context: ApiContext) -> FastAPI:
         tasks,
         explain,
         word_lists,
+        word_list_drafts,
+        word_list_versions,
+        word_list_files,
+        word_list_trials,
+        word_list_terms,
         commands,
         webhooks,
         detections,

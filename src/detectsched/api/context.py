@@ -16,6 +16,7 @@ from detectsched.api.export import Exports
 from detectsched.api.health import Readiness
 from detectsched.api.image_urls import ImageUrls
 from detectsched.api.intake import Intake
+from detectsched.api.list_trial import Trials
 from detectsched.api.metrics import Metrics
 from detectsched.api.overload import Overload
 from detectsched.api.submission import AcceptPath
@@ -52,6 +53,7 @@ class ApiContext:
     readiness: Readiness
     answer: Answer
     exports: Exports
+    trials: Trials
 
     @classmethod
     def make(cls, queue: Queue, ledger: Ledger, blobs: BlobStore, settings: Settings) -> ApiContext:
@@ -77,6 +79,7 @@ class ApiContext:
             guard=guard_of(settings.webhooks),
             readiness=Readiness(queue, ledger, settings, stopping),
             exports=Exports(settings.reports),
+            trials=Trials(ledger),
             answer=Answer(metrics, fallback_seconds=settings.api.retry_after_seconds),
         )
 

@@ -27,15 +27,21 @@ def body_limit(method: str, path: str, settings: ApiSettings) -> int:
         case "POST", "/api/ocr/image":
             # base64 makes four bytes of three.
             return -(-settings.max_image_bytes // 3) * 4 + _ENVELOPE_BYTES
+        case "POST", "/api/word-lists/test":
+            return max(settings.max_image_bytes, settings.max_text_bytes * 6) + _ENVELOPE_BYTES
         case "POST", "/api/ocr/text":
             # JSON may write any byte of UTF-8 as an escape of six characters.
             return settings.max_text_bytes * 6 + _ENVELOPE_BYTES
         case "POST", "/api/tasks/batch" | "/api/detections" | "/api/decter":
             return settings.max_batch_bytes
-        case "PUT", _ if path.startswith("/api/word-lists/"):
+        case "PUT" | "PATCH" | "POST", _ if path.startswith("/api/word-lists/") and _holds_a_list(method, path):
             return WORD_LIST_BYTES
         case _:
             return _ORDINARY_BYTES
+
+
+def _holds_a_list(method: str, path: str) -> bool:
+    return method != "POST" or path.endswith("/import")
 
 
 def limit_of(scope: Scope, settings: ApiSettings, *, encrypted: bool | None = None) -> int:

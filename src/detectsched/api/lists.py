@@ -7,7 +7,7 @@ milliseconds: one call of a C extension holds the GIL, and with it the event loo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
@@ -109,6 +109,8 @@ class Options(RequestModel):
     """Which hits allowed words take away: those `inside` them, or all that they `overlap`."""
     rules: Annotated[tuple[RuleEntry, ...], Field(max_length=MOST_RULES)] = ()
     """What is found beside words."""
+    shadow: bool = False
+    """Shadow mode: the list is matched and its hits are kept, apart from all others, but nothing follows from them."""
 
     def checked(self) -> ListOptions:
         """Return the options, if their rules can be run.
@@ -120,10 +122,13 @@ class Options(RequestModel):
         return ListOptions(**(dict(self) | {"rules": rules}))
 
 
-class PublishWordList(RequestModel):
-    """The new state of a word list."""
+Name = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
 
-    name: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
+
+class WholeWordList(RequestModel):
+    """A word list with all that belongs to it."""
+
+    name: Name
     """What people call it."""
     is_default: bool = True
     """Whether it judges tasks that name no lists."""
@@ -131,6 +136,13 @@ class PublishWordList(RequestModel):
     """How it is matched."""
     words: Annotated[list[WordEntry], Field(max_length=MOST_WORDS)]
     """All of its words; a word that stands in it twice counts once."""
+
+
+class PublishWordList(WholeWordList):
+    """The new state of a word list."""
+
+    expected_version: Annotated[Whole, Field(ge=0)] | None = None
+    """The version that is to be replaced, 0 for none; if another is current, nothing is published."""
 
 
 class ListedRule(ResponseModel):
@@ -161,6 +173,7 @@ class ListedOptions(ResponseModel):
     split: bool
     allow: AllowRule
     rules: list[ListedRule]
+    shadow: bool
 
 
 class ListedWord(ResponseModel):
@@ -182,11 +195,13 @@ class WordListDetail(WordListSummary):
     words: list[ListedWord]
 
 
+Sent = TypeVar("Sent", bound=WholeWordList)
+
 _PIECES: Final = TypeAdapter(list[WordEntry])
 
 
-def parse(data: bytes) -> tuple[PublishWordList, ListContent]:
-    """Return a list that was sent: the document without its words, and what is to be published. Takes a thread.
+def parse(data: bytes, model: type[Sent]) -> tuple[Sent, ListContent]:
+    """Return a list that was sent: the document without its words, and what it is to hold. Takes a thread.
 
     Raises:
         MalformedRequest: not JSON.
@@ -200,16 +215,16 @@ def parse(data: bytes) -> tuple[PublishWordList, ListContent]:
         document = None
     if document is None or len(raws) > MOST_WORDS:
         # Wrong, most likely: let the model say how.
-        wanted = parse_json(data, PublishWordList)
-        words = [_word(entry) for entry in wanted.words]
+        wanted = parse_json(data, model)
+        words = [word_of(entry) for entry in wanted.words]
     else:
-        wanted = parse_json(msgspec.json.encode(document | {"words": []}), PublishWordList)
+        wanted = parse_json(msgspec.json.encode(document | {"words": []}), model)
         words = [word for first in range(0, len(raws), _PIECE) for word in _piece(raws, first)]
-    return wanted, ListContent(_seen_once(words), wanted.options.checked())
+    return wanted, ListContent(seen_once(words), wanted.options.checked())
 
 
-def shown(summary: WordListSummary, content: ListContent) -> bytes:
-    """Return a `WordListDetail` as JSON. Takes a thread."""
+def shown(summary: ResponseModel, content: ListContent) -> bytes:
+    """Return a summary with the options and the words that it speaks of, as JSON. Takes a thread."""
     head = summary.model_dump(mode="json")
     return msgspec.json.encode({**head, "options": content.options, "words": content.words})
 
@@ -224,10 +239,11 @@ def _piece(raws: Sequence[msgspec.Raw], first: int) -> list[Word]:
             return ("words", first + int(place), *rest)
 
         raise refusal_of(error, located=located) from None
-    return list(map(_word, entries))
+    return list(map(word_of, entries))
 
 
-def _word(entry: WordEntry) -> Word:
+def word_of(entry: WordEntry) -> Word:
+    """Return the word that an entry asks for."""
     return Word(entry.text, entry.category, entry.level, entry.mode, entry.allow, entry.tags, entry.replacement)
 
 
@@ -240,8 +256,8 @@ def _rule(entry: RuleEntry, place: int) -> Rule:
     return rule
 
 
-def _seen_once(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return the words, each once.
+def seen_once(words: Sequence[Word], *, field: str = "words") -> tuple[Word, ...]:
+    """Return the words, each once; ``field`` is where they stand in the document.
 
     Raises:
         InvalidFields: some hold nothing that the matcher could see.
@@ -252,7 +268,7 @@ def _seen_once(words: Sequence[Word]) -> tuple[Word, ...]:
         raise InvalidFields(
             [
                 FieldError(
-                    field=f"words.{place}.text",
+                    field=f"{field}.{place}.text",
                     detail=f"{words[place].text!r} holds nothing that can be seen: take it out",
                 )
                 for place in unseen[:_MOST_TOLD]

@@ -35,6 +35,8 @@ from detectsched.api.decisions import (
     RedriveRequest,
 )
 from detectsched.api.detections import DetectionReport, DetectionReports
+from detectsched.api.list_states import ChangeDraft, PublishDraft, PutDraft, RollBack
+from detectsched.api.list_trial import TryWordLists, TryWordListsForm
 from detectsched.api.lists import PublishWordList
 from detectsched.api.outbox_bodies import ChangeWebhook, CreateWebhook, PutCommandPolicy, RedriveDeliveries
 from detectsched.api.problems import MEDIA_TYPE, Problem
@@ -58,6 +60,12 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     DetectionReport,
     DetectionReports,
     PublishWordList,
+    PutDraft,
+    ChangeDraft,
+    PublishDraft,
+    RollBack,
+    TryWordLists,
+    TryWordListsForm,
     PauseRequest,
     ChangeDevice,
     ChangeTenant,
@@ -169,6 +177,12 @@ def lines_body() -> dict[str, Any]:
             "content": {BYTES: {"schema": {"type": "string", "format": "binary"}}},
         }
     }
+
+
+def file_body(*media_types: str) -> dict[str, Any]:
+    """Return the documentation of a body that is a file, of one of several types."""
+    schema = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": dict.fromkeys((BYTES, *media_types), schema)}}
 
 
 def many_body(model: str, line: str) -> dict[str, Any]:

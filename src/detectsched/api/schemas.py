@@ -200,6 +200,8 @@ class TaskDetail(TaskSummary):
     hits: list[Hit]
     hits_cut: bool
     """Whether there were more; the gravest are kept."""
+    shadow_hits: list[Hit]
+    """What lists in shadow mode found: nothing follows from it, and no other field counts it."""
     redrive_of: UUID | None
     """The dead letter that it is another try at."""
     redriven_as: UUID | None
@@ -233,8 +235,12 @@ class WordListSummary(ResponseModel):
     is_default: bool
     """Whether it judges tasks that name no lists."""
     version: int
+    """0: nothing was published yet, there is only a draft."""
     word_count: int
     published_at: datetime | None
+    shadow: bool
+    """Shadow mode: it is matched and counted, but nothing follows from its hits."""
+    has_draft: bool
 
 
 class WordListPage(ResponseModel):

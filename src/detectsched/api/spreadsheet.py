@@ -31,6 +31,7 @@ TRIGGERS: Final = (
 _BLANK: Final = r"[\s\x00-\x20\x7f-\xa0\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\"']*"
 _AT_START: Final = re.compile(rf"[\t\r\n]|{_BLANK}[{re.escape(TRIGGERS)}]")
 _WITHIN: Final = re.compile(rf"([,;\t\r\n]{_BLANK})(?=[{re.escape(TRIGGERS)}])")
+_QUOTED_WITHIN: Final = re.compile(rf"([,;\t\r\n]{_BLANK})'(?=[{re.escape(TRIGGERS)}])")
 _LONGEST: Final = 32_767
 """Characters of a cell, to Excel."""
 _MOST_ROWS: Final = 1_000_000
@@ -41,6 +42,17 @@ def neutral(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula."""
     quoted = _WITHIN.sub(r"\1'", text)
     return f"'{quoted}" if _AT_START.match(text) else quoted
+
+
+def said(cell: str) -> str:
+    """Return the text of which `neutral` has made a cell; one of which it has not stays as it is."""
+    if "'" not in cell:
+        return cell
+    for text in (cell.removeprefix("'"), cell):
+        unquoted = _QUOTED_WITHIN.sub(r"\1", text)
+        if neutral(unquoted) == cell:
+            return unquoted
+    return cell
 
 
 def plain(value: Cell) -> str | int | float:

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from detectsched.api.schemas import (
+    Box,
     Hit,
     Judgement,
     Line,
@@ -23,6 +24,7 @@ from detectsched.api.schemas import (
 from detectsched.api.submission import Receipt
 from detectsched.db.models import DetectionRow, EngineRecord, HitRow, Task
 from detectsched.db.reads import TaskView
+from detectsched.detection import Hit as Found
 from detectsched.matching.spans import prominent_among
 from detectsched.task import TERMINAL_STATES
 
@@ -60,7 +62,8 @@ def detail(view: TaskView) -> TaskDetail:
         detection=_judgement(detection),
         judged_by=[ListVersion(**version) for version in detection.lists] if detection else [],
         top_level=detection.top_level if detection else 0,
-        hits=_hits(view.hits),
+        hits=hits_of([row for row in view.hits if not row.shadow]),
+        shadow_hits=hits_of([row for row in view.hits if row.shadow]),
         hits_cut=detection.hits_cut if detection else False,
         redrive_of=task.redrive_of,
         redriven_as=view.redriven_as,
@@ -117,9 +120,33 @@ def _judgement(row: DetectionRow | None) -> Judgement | None:
     )
 
 
-def _hits(rows: Sequence[HitRow]) -> list[Hit]:
+def hits_of(rows: Sequence[HitRow]) -> list[Hit]:
+    """Show hits."""
     shown = prominent_among([(row.start_offset, row.end_offset, row.level) for row in rows])
     return [_hit(row, covered=place not in shown) for place, row in enumerate(rows)]
+
+
+def hits_found(hits: Sequence[Found]) -> list[Hit]:
+    """Show hits that are kept nowhere."""
+    shown = prominent_among([(hit.start, hit.end, hit.level) for hit in hits])
+    return [_found(hit, covered=place not in shown) for place, hit in enumerate(hits)]
+
+
+def _found(hit: Found, *, covered: bool) -> Hit:
+    return Hit(
+        word=hit.word,
+        matched=hit.matched,
+        category=hit.category,
+        level=hit.level,
+        start=hit.start,
+        end=hit.end,
+        list=ListVersion(id=hit.list.list_id, version=hit.list.version),
+        box=None if hit.box is None else Box.model_validate(hit.box),
+        rule=hit.rule,
+        tags=hit.tags,
+        replacement=hit.replacement,
+        covered=covered,
+    )
 
 
 def _hit(row: HitRow, *, covered: bool) -> Hit:

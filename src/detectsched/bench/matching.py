@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from detectsched import __version__
-from detectsched.api.lists import parse
+from detectsched.api.lists import PublishWordList, parse
 from detectsched.clock import monotonic
 from detectsched.detection import ListVersion, Text
 from detectsched.matching.apart import compile_apart
@@ -78,7 +78,7 @@ async def run_matching(*, rounds: int, sizes: Sequence[int] = SIZES, text_bytes:
     console.print(_loads(loaded))
     console.print(_speeds(loaded, texts, rounds))
     body = json.dumps({"name": "n", "words": [{"text": word.text} for word in loaded[-1].contents.words]}).encode()
-    _, checking = await _watched(lambda: asyncio.to_thread(parse, body))
+    _, checking = await _watched(lambda: asyncio.to_thread(parse, body, PublishWordList))
     console.print(
         f"a body of {len(body) / 1e6:.1f} MB with {sizes[-1]:,} words is checked: "
         f"longest stall of the event loop {1000 * checking:.1f} ms"

@@ -23,6 +23,7 @@ from detectsched.cli import (
     task,
     tenant,
     tools,
+    words,
 )
 from detectsched.cli.exits import exit_code_of
 
@@ -49,6 +50,7 @@ for _name, _group in {
     "lane": lane.app,
     "runners": runnerctl.app,
     "dlq": dlq.app,
+    "words": words.app,
     "report": report.app,
     "audit": audit.app,
 }.items():

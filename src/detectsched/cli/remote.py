@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -40,6 +41,16 @@ class Api:
         """Do something."""
         return await self._call("POST", path, **({} if document is None else {"json": document}))
 
+    async def upload(self, path: str, data: bytes, media_type: str, **params: Any) -> dict[str, Any]:
+        """Send a file as the body; parameters that are None are left out."""
+        headers = {"Content-Type": media_type}
+        return await self._call("POST", path, content=data, headers=headers, params=_given(params))
+
+    async def form(self, path: str, name: str, file: Path, fields: Mapping[str, str]) -> dict[str, Any]:
+        """Send a file as a part of a form."""
+        files = {name: (file.name, contents_of(file), "application/octet-stream")}
+        return await self._call("POST", path, files=files, data=dict(fields))
+
     async def patch(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Change something."""
         return await self._call("PATCH", path, json=document)
@@ -68,6 +79,18 @@ class Api:
 def part(name: object) -> str:
     """Return a name as a part of a path."""
     return quote(str(name), safe="")
+
+
+def contents_of(file: Path) -> bytes:
+    """Return what a file holds; ``-`` is standard input.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def remote(command: Callable[..., Awaitable[Shown]]) -> Callable[..., None]:

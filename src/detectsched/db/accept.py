@@ -106,7 +106,7 @@ WITH given AS (
            CASE WHEN g.lists IS NULL
                 THEN coalesce((SELECT o.word_lists FROM object o WHERE o.tenant = g.tenant AND o.name = g.object),
                               (SELECT array_agg(w.id ORDER BY w.id) FROM word_list w
-                               WHERE w.tenant = g.tenant AND w.is_default),
+                               WHERE w.tenant = g.tenant AND w.is_default AND w.deleted_at IS NULL),
                               '{{}}')
                 ELSE string_to_array(g.lists, ',') END,
            g.idempotency_key, g.request_hash, g.text, g.blob, g.blob_sha256, g.media_type, g.file_name,

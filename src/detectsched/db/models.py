@@ -282,6 +282,8 @@ class DetectionRow(SQLModel, table=True):
     lists: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
     hits_cut: bool = Field(default=False, sa_column_kwargs={"server_default": text("false")})
     """Whether there were more hits than are kept."""
+    shadow_count: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Hits of lists in shadow mode; ``hit_count`` and ``top_level`` are without them."""
     error: str | None = _text()
     created_at: datetime = _time()
     finished_at: datetime | None = _time(default=False)
@@ -291,7 +293,11 @@ class HitRow(SQLModel, table=True):
     """One word found in one task."""
 
     __tablename__: ClassVar[str] = "hit"
-    __table_args__ = (Index("hit_task", "task_id", "start_offset"), Index("hit_word", "tenant", "word", desc("id")))
+    __table_args__ = (
+        Index("hit_task", "task_id", "start_offset"),
+        Index("hit_word", "tenant", "word", desc("id")),
+        Index("hit_list", "tenant", "list_id", desc("id")),
+    )
     id: int = Field(sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     tenant: str = _text()
     task_id: UUID = Field(foreign_key="detection.task_id", ondelete="CASCADE")
@@ -308,6 +314,8 @@ class HitRow(SQLModel, table=True):
     """The kind of the rule that found it; None for a word."""
     tags: list[Any] = Field(sa_column=Column(JSONB, nullable=False, server_default="[]"))
     replacement: str | None = _text()
+    shadow: bool = Field(default=False, sa_column_kwargs={"server_default": _FALSE})
+    """Found by a list in shadow mode: nothing follows from it."""
 
 
 class Report(SQLModel, table=True):
@@ -490,7 +498,10 @@ class WordList(SQLModel, table=True):
     name: str = _text()
     is_default: bool = Field(sa_column_kwargs={"server_default": text("true")})
     current_version: int = Field(sa_column_kwargs={"server_default": "0"})
+    """0: it has only a draft."""
     created_at: datetime = _time()
+    deleted_at: datetime | None = _time(default=False)
+    """Nothing new is judged by it; its versions stay, for what was, and for the tasks that name it."""
 
 
 class WordListVersion(SQLModel, table=True):
@@ -509,6 +520,51 @@ class WordListVersion(SQLModel, table=True):
     published_by: str = _text(default="")
     options: Any = Field(sa_column=Column(JSONB, nullable=False, server_default="{}"))
     """How it is matched; what is absent is as `ListOptions` has it."""
+    restores: int | None
+    """The earlier version that it repeats, where it is a rollback."""
+
+
+class WordListDraft(SQLModel, table=True):
+    """What is to become the next version of a list; nothing is judged by it."""
+
+    __tablename__: ClassVar[str] = "word_list_draft"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant", "list_id"], ["word_list.tenant", "word_list.id"], ondelete="CASCADE"),
+    )
+    tenant: str = _text(primary_key=True)
+    list_id: str = _text(primary_key=True)
+    name: str = _text()
+    is_default: bool
+    options: Any = Field(sa_column=Column(JSONB, nullable=False))
+    base_version: int
+    """The version that was current when it was begun."""
+    revision: int
+    """Counts its changes."""
+    word_count: int
+    updated_at: datetime = _time()
+    updated_by: str = _text()
+
+
+class DraftWordRow(SQLModel, table=True):
+    """One word of a draft."""
+
+    __tablename__: ClassVar[str] = "draft_word"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant", "list_id"], ["word_list_draft.tenant", "word_list_draft.list_id"], ondelete="CASCADE"
+        ),
+    )
+    tenant: str = _text(primary_key=True)
+    list_id: str = _text(primary_key=True)
+    text: str = _text(primary_key=True)
+    allow: bool = Field(primary_key=True)
+    position: int
+    """Their order, with gaps."""
+    category: str = _text()
+    level: int
+    mode: str | None = _text()
+    tags: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    replacement: str | None = _text()
 
 
 class WordRow(SQLModel, table=True):

@@ -18,7 +18,7 @@ from detectsched.task import TaskState
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task with what was read and found, as far as it has come."""
+    """A task with what was read and found, as far as it has come; ``hits`` are those in shadow mode as well."""
 
     task: Task
     engine: EngineRecord | None
@@ -58,7 +58,7 @@ async def get_task(ledger: Ledger, tenant: str, task_id: UUID) -> TaskView | Non
             return None
         task, engine, detection = cast("tuple[Task, EngineRecord | None, DetectionRow | None]", found)
         hits: Sequence[HitRow] = ()
-        if detection is not None and detection.hit_count:
+        if detection is not None and detection.hit_count + detection.shadow_count:
             of_task = select(HitRow).where(HitRow.task_id == task_id)
             hits = (await session.exec(of_task.order_by(col(HitRow.start_offset), col(HitRow.id)))).all()
         redriven_as: UUID | None = None

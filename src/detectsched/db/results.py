@@ -53,23 +53,25 @@ WITH ended AS (
     UPDATE engine_record r SET state = e.record, error = e.error, finished_at = now()
     FROM ended e WHERE r.task_id = e.id AND r.state = 'processing'
 ), judged AS (
-    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists, hits_cut, error, finished_at)
+    INSERT INTO detection (task_id, tenant, state, fence, hit_count, top_level, lists, hits_cut, shadow_count, error,
+                           finished_at)
     SELECT e.id, e.tenant, e.record, e.fence, coalesce(g.hits, 0), coalesce(g.level, 0), coalesce(g.lists, '[]')::jsonb,
-           coalesce(g.cut, false), e.error, now()
+           coalesce(g.cut, false), coalesce(g.shadow, 0), e.error, now()
     FROM ended e
-    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[], $30::bool[]) AS g (id, hits, level, lists, cut)
-        USING (id)
+    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[], $30::bool[], $31::int[])
+        AS g (id, hits, level, lists, cut, shadow) USING (id)
     ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, fence = excluded.fence, hit_count = excluded.hit_count,
-        top_level = excluded.top_level, lists = excluded.lists, hits_cut = excluded.hits_cut, error = excluded.error,
-        finished_at = now()
+        top_level = excluded.top_level, lists = excluded.lists, hits_cut = excluded.hits_cut,
+        shadow_count = excluded.shadow_count, error = excluded.error, finished_at = now()
 ), found AS (
     INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched,
-                     box, rule, tags, replacement)
+                     box, rule, tags, replacement, shadow)
     SELECT e.tenant, e.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb,
-           g.rule, g.tags::jsonb, g.replacement
+           g.rule, g.tags::jsonb, g.replacement, g.shadow
     FROM unnest($11::uuid[], $12::text[], $13::int[], $14::text[], $15::text[], $16::int[], $17::int[], $18::int[],
-                $19::text[], $20::text[], $27::text[], $28::text[], $29::text[]) WITH ORDINALITY
-        AS g (id, list, version, word, category, level, start, stop, matched, box, rule, tags, replacement, place)
+                $19::text[], $20::text[], $27::text[], $28::text[], $29::text[], $32::bool[]) WITH ORDINALITY
+        AS g (id, list, version, word, category, level, start, stop, matched, box, rule, tags, replacement, shadow,
+              place)
         JOIN ended e USING (id)
     ORDER BY g.place
 ), commanded AS (
@@ -119,6 +121,12 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
     """
     judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
     seals = {ending.task_id: ending.seal for ending in endings}
+    hits = [
+        (task_id, hit, is_shadow)
+        for task_id, detection in judged
+        for found, is_shadow in ((detection.hits, False), (detection.shadow, True))
+        for hit in found
+    ]
     async with ledger.connection() as connection:
         commands = await _commands(connection, endings)
         rows = await connection.fetch(
@@ -133,10 +141,12 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
             [len(detection.hits) for _, detection in judged],
             [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
             [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
-            *_hit_columns([(task_id, hit) for task_id, detection in judged for hit in detection.hits], seals),
+            *_hit_columns([(task_id, hit) for task_id, hit, _ in hits], seals),
             *_command_columns(commands),
-            *_more_hit_columns([hit for _, detection in judged for hit in detection.hits]),
+            *_more_hit_columns([hit for _, hit, _ in hits]),
             [detection.cut for _, detection in judged],
+            [len(detection.shadow) for _, detection in judged],
+            [is_shadow for _, _, is_shadow in hits],
         )
     effective = {UUID(str(row["id"])) for row in rows}
     return [ending.task_id in effective for ending in endings]

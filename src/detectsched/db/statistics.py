@@ -90,7 +90,7 @@ SUMS: Final = f"""
         SELECT tenant, hour, mac, lane, state, {_MEASURED} FROM fact GROUP BY tenant, hour, mac, lane, state
     ), found AS (
         SELECT f.task_id::text AS source, f.tenant, f.hour, h.category, h.word, f.lane, count(*) AS hits
-        FROM fact f JOIN hit h ON h.task_id = f.task_id
+        FROM fact f JOIN hit h ON h.task_id = f.task_id AND NOT h.shadow
         WHERE f.state = 'succeeded' GROUP BY f.task_id, f.tenant, f.hour, h.category, h.word, f.lane
         UNION ALL
         SELECT f.report_id::text, f.tenant, f.hour, h.category, h.word, f.lane, sum(h.count)

@@ -37,7 +37,7 @@ async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
         TaskFailed: the process died.
 
     """
-    data = await asyncio.to_thread(_encode, contents)
+    data = await asyncio.to_thread(encode_contents, contents)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -71,7 +71,8 @@ class _Sent(msgspec.Struct):
     pieces: list[bytes]
 
 
-def _encode(contents: Sequence[ListContent]) -> bytes:
+def encode_contents(contents: Sequence[ListContent]) -> bytes:
+    """Return lists as a process is sent them; a thread that does it never holds the GIL for long."""
     encode = msgspec.msgpack.encode
     return encode(
         [
@@ -84,7 +85,8 @@ def _encode(contents: Sequence[ListContent]) -> bytes:
     )
 
 
-def _decode(data: bytes) -> list[ListContent]:
+def decode_contents(data: bytes) -> list[ListContent]:
+    """Return what `encode_contents` was given."""
     words = msgspec.msgpack.Decoder(list[Word])
     return [
         ListContent(tuple(chain.from_iterable(map(words.decode, sent.pieces))), sent.options)
@@ -94,7 +96,7 @@ def _decode(data: bytes) -> list[ListContent]:
 
 def main() -> int:
     """Compile the lists on standard input; return the exit status."""
-    contents = _decode(sys.stdin.buffer.read())
+    contents = decode_contents(sys.stdin.buffer.read())
     try:
         groups = compile_lists(contents)
     except InvalidRequest as error:

@@ -11,7 +11,7 @@ from detectsched import failpoints
 from detectsched.attempt import Started
 from detectsched.detection import Detection, EngineResult, ListVersion, Text
 from detectsched.errors import EngineFailed, PayloadRejected
-from detectsched.matching.matcher import Matcher
+from detectsched.matching.judge import Judge
 
 _LONG: Final = 5_000
 """Characters from which on a text is searched in a thread: that takes milliseconds, which the event loop has not."""
@@ -41,7 +41,7 @@ class Blobs(Protocol):
 class Matchers(Protocol):
     """Provides compiled word lists."""
 
-    async def matcher(self, tenant: str, lists: tuple[ListVersion, ...]) -> Matcher:
+    async def matcher(self, tenant: str, lists: tuple[ListVersion, ...]) -> Judge:
         """Return the matcher of these versions."""
         ...
 

@@ -10,7 +10,9 @@ from detectsched.db.connection import Ledger
 from detectsched.db.word_lists import load
 from detectsched.detection import ListVersion
 from detectsched.matching.apart import compile_apart
+from detectsched.matching.judge import Judge, apart_by_mode
 from detectsched.matching.matcher import MAX_HITS, Matcher
+from detectsched.wordlist import ListContent
 
 _KEPT: Final = 32
 _KEPT_WORDS: Final = 500_000
@@ -28,9 +30,9 @@ class CompiledLists:
         self._ledger = ledger
         self._max_hits = max_hits
         self._kept_words = kept_words
-        self._kept: OrderedDict[_Key, asyncio.Task[Matcher]] = OrderedDict()
+        self._kept: OrderedDict[_Key, asyncio.Task[Judge]] = OrderedDict()
 
-    async def matcher(self, tenant: str, lists: tuple[ListVersion, ...]) -> Matcher:
+    async def matcher(self, tenant: str, lists: tuple[ListVersion, ...]) -> Judge:
         """Return the matcher of these versions, compiling it once however many ask."""
         key = tenant, lists
         task = self._kept.get(key)
@@ -58,12 +60,16 @@ class CompiledLists:
             _, oldest = self._kept.popitem(last=False)
             words -= oldest.result().word_count if oldest.done() and not _failed(oldest) else 0
 
-    async def _compile(self, tenant: str, lists: tuple[ListVersion, ...]) -> Matcher:
+    async def _compile(self, tenant: str, lists: tuple[ListVersion, ...]) -> Judge:
         contents = {version: await load(self._ledger, tenant, version) for version in lists}
+        acting, shadow = apart_by_mode(contents)
+        return Judge(await self._matcher(acting), await self._matcher(shadow) if shadow else None)
+
+    async def _matcher(self, contents: dict[ListVersion, ListContent]) -> Matcher:
         if sum(len(content.words) for content in contents.values()) <= _FEW:
             return Matcher(contents, max_hits=self._max_hits)
         return Matcher(contents, await compile_apart(list(contents.values())), max_hits=self._max_hits)
 
 
-def _failed(task: asyncio.Task[Matcher]) -> bool:
+def _failed(task: asyncio.Task[Judge]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

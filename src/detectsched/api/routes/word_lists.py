@@ -1,4 +1,4 @@
-"""Publishing and reading word lists."""
+"""Publishing, reading and deleting word lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from detectsched.api import lists
 from detectsched.api.auth import Admin, Reader
 from detectsched.api.bodies import ListId, require_json
 from detectsched.api.context import Context
-from detectsched.api.lists import WordListDetail
+from detectsched.api.control import actor_of
+from detectsched.api.lists import PublishWordList, WordListDetail
 from detectsched.api.openapi import body, problems
 from detectsched.api.schemas import WordListPage, WordListSummary
 from detectsched.db import word_lists
@@ -22,16 +23,16 @@ router = APIRouter(prefix="/api/word-lists", tags=["word lists"])
 Named = Annotated[ListId, Path(description="The list's id: lower-case letters, digits, - and _.")]
 
 
-@router.put("/{list_id}", responses=problems(400, 413, 415), openapi_extra=body(json="PublishWordList"))
+@router.put("/{list_id}", responses=problems(400, 409, 413, 415), openapi_extra=body(json="PublishWordList"))
 async def publish_word_list(
     list_id: Named, request: Request, response: Response, context: Context, caller: Admin
 ) -> WordListSummary:
-    """Publish a new version of a word list, which is created when it is new.
+    """Publish a new version of a word list at once, which is created when it is new.
 
     Tasks that are matched from now on are judged by it, also those accepted before.
     """
     require_json(request)
-    wanted, content = await asyncio.to_thread(lists.parse, await request.body())
+    wanted, content = await asyncio.to_thread(lists.parse, await request.body(), PublishWordList)
     await word_lists.publish(
         context.ledger,
         caller.tenant,
@@ -39,8 +40,9 @@ async def publish_word_list(
         content.words,
         name=wanted.name,
         is_default=wanted.is_default,
-        by=f"key {caller.key_id}",
+        by=actor_of(caller),
         options=content.options,
+        expected=wanted.expected_version,
     )
     published = await word_lists.summary(context.ledger, caller.tenant, list_id)
     response.headers["ETag"] = f'"{published.version}"'
@@ -61,3 +63,13 @@ async def get_word_list(list_id: Named, context: Context, caller: Reader) -> Res
     content = await word_lists.load(context.ledger, caller.tenant, ListVersion(list_id, found.version))
     document = await asyncio.to_thread(lists.shown, WordListSummary.model_validate(found), content)
     return Response(document, media_type="application/json", headers={"ETag": f'"{found.version}"'})
+
+
+@router.delete("/{list_id}", status_code=204, responses=problems(404, 409))
+async def delete_word_list(list_id: Named, context: Context, caller: Admin) -> Response:
+    """Delete a word list and its draft: no new task is judged by it.
+
+    Its versions stay, for the results that name them, and for the tasks that were accepted with it.
+    """
+    await word_lists.delete(context.ledger, caller.tenant, list_id, by=actor_of(caller))
+    return Response(status_code=204)
