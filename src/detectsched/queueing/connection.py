@@ -24,6 +24,7 @@ from redis.exceptions import ClusterDownError, OutOfMemoryError, ReadOnlyError, 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from detectsched.clock import monotonic
 from detectsched.errors import ConfigurationError, GenerationLost, StoreDamaged, StoreUnavailable
 from detectsched.settings import RedisSettings
 
@@ -31,6 +32,8 @@ Redis: TypeAlias = Any
 """A redis.asyncio client. Its own types say `bytes | str` for every answer; ours always answers bytes."""
 
 _BLOCK_MARGIN_SECONDS: Final = 3.0
+_CALM_SECONDS: Final = 1.0
+"""How long a process leaves a server in peace to which it could not connect."""
 _TEMPORARY: Final = re.compile(r"(?:^|caused error: \(.)(?:BUSY|MISCONF|NOREPLICAS|UNBLOCKED) ")
 """What the server says while it cannot serve, where redis-py has no class for it; a pipeline quotes it."""
 
@@ -81,11 +84,48 @@ class ServerWatch:
             raise ServerChanged("another server answers now")
 
 
+class Calm:
+    """Leaves a server in peace to which nobody could connect: every loop, and every request, would try by itself."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+        self._trying = False
+
+    def wrap(self, kind: Any) -> Any:
+        """Return connections of this kind that share the calm: one attempt a second, however many want one."""
+        calm = self
+
+        class CalmConnection(kind):  # type: ignore[misc]  # which kind it is, the URL decides
+            async def _connect(self) -> None:
+                async with calm.attempt():
+                    await super()._connect()
+
+        return CalmConnection
+
+    @asynccontextmanager
+    async def attempt(self) -> AsyncIterator[None]:
+        """Let one attempt through where the last one has failed, and only after a while."""
+        suspect = self._until is not None
+        if self._until is not None and (self._trying or monotonic() < self._until):
+            raise RedisConnectionError("nobody answered a moment ago")
+        self._trying = self._trying or suspect
+        try:
+            yield
+        except (OSError, TimeoutError):
+            self._until = monotonic() + _CALM_SECONDS
+            raise
+        else:
+            self._until = None
+        finally:
+            self._trying = self._trying and not suspect
+
+
 class RedisClients:
     """A client for commands and one for blocking reads; both belong to one process and one event loop."""
 
     def __init__(self, settings: RedisSettings, *, name: str) -> None:
         self.watch = ServerWatch()
+        self._calm = Calm()
         self._settings = settings
         label = f"detectsched-{name}-{socket.gethostname()}-{os.getpid()}"
         stale = Retry(ConstantBackoff(0.01), 1, supported_errors=(RedisConnectionError,))
@@ -112,6 +152,7 @@ class RedisClients:
             health_check_interval=0,
             protocol=2,
         )
+        pool.connection_class = self._calm.wrap(pool.connection_class)
         return _Redis.from_pool(pool)
 
     async def close(self) -> None:
