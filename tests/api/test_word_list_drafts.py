@@ -115,6 +115,16 @@ async def test_of_publications_at_once_one_is_made(client: httpx.AsyncClient) ->
     assert (shown["version"], shown["word_count"]) == (2, 7 if outcomes[0] == 200 else 1)
 
 
+async def test_drafts_that_are_begun_and_dropped_at_once(client: httpx.AsyncClient) -> None:
+    """Whoever comes first: an edit is done, a draft is dropped or was not there; nothing else."""
+    edits = [client.patch(DRAFT, json={"add": [{"text": "a"}]}) for _ in range(8)]
+    drops = [client.delete(path) for path in (DRAFT, MINE) for _ in range(4)]
+    answers = await asyncio.gather(*(call for pair in zip(edits, drops, strict=True) for call in pair))
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses[::2]) == {200}
+    assert set(statuses[1::2]) <= {204, 404}
+
+
 async def test_a_draft_can_be_dropped(rig: Rig, client: httpx.AsyncClient) -> None:
     """The list stays; one that was never published goes with it. Other tenants neither see nor touch any of it."""
     async with rig.client("other") as stranger:

@@ -86,20 +86,21 @@ async def lock(connection: Connection, tenant: str, list_id: str, *, expected: i
         raise InvalidRequest(
             f"{list_id[:80]!r} is not a list id: up to 64 lower-case letters, digits, - and _", field="list_id"
         )
-    await connection.execute(
-        "INSERT INTO word_list (tenant, id, name, is_default, current_version) VALUES ($1, $2, $2, false, 0) "
-        "ON CONFLICT (tenant, id) DO NOTHING",
-        tenant,
-        list_id,
-    )
-    current = int(
-        await connection.fetchval(
+    current: int | None = None
+    while current is None:
+        await connection.execute(
+            "INSERT INTO word_list (tenant, id, name, is_default, current_version) VALUES ($1, $2, $2, false, 0) "
+            "ON CONFLICT (tenant, id) DO NOTHING",
+            tenant,
+            list_id,
+        )
+        # Nothing, if whoever dropped the only draft of the list removed its row between the two statements.
+        current = await connection.fetchval(
             "SELECT CASE WHEN deleted_at IS NULL THEN current_version ELSE 0 END FROM word_list "
             "WHERE tenant = $1 AND id = $2 FOR UPDATE",
             tenant,
             list_id,
         )
-    )
     if expected is not None and expected != current:
         raise Conflict(
             f"the current version of {list_id!r} is {current}, not {expected}: see what has changed with "
