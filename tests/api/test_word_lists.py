@@ -80,6 +80,10 @@ async def test_a_wrong_list_is_refused_whole(rig: Rig, client: httpx.AsyncClient
         ("mine", words("a", is_default="yes"), "is_default"),
         ("mine", words("a", default=True), "default"),
         ("mine", {"name": "n", "words": {}}, "words"),
+        ("mine", {"name": "n", "words": [{"text": "a", "category": "a\n"}]}, "words.0.category"),
+        ("mine", {"name": "n", "words": [{"text": "a", "lable": "a"}]}, "words.0.lable"),
+        ("mine", {"name": "n", "words": [{"text": "a", "tags": ["x"] * 21}]}, "words.0.tags"),
+        ("mine", {"name": "n", "words": [{"text": "a", "replacement": "\0"}]}, "words.0.replacement"),
         ("mine", {"name": "n", "words": [{"text": "a", "mode": "part"}]}, "words.0.mode"),
         ("mine", {"name": "n", "words": [{"text": "a", "tags": ["\n"]}]}, "words.0.tags.0"),
         ("mine", {"name": "n", "words": [*words(*map(str, range(4999)))["words"], {"text": ""}]}, "words.4999.text"),
@@ -200,3 +204,13 @@ async def test_how_a_list_is_matched_belongs_to_its_version(rig: Rig, client: ht
     await client.put("/api/word-lists/mine", json=words("b"))
     assert (await load(rig.ledger, "acme", ListVersion("mine", 2))).options == ListOptions()
     assert (await load(rig.ledger, "acme", ListVersion("mine", 1))).options == content.options
+
+
+async def test_a_whole_number_may_be_written_with_a_point(rig: Rig, client: httpx.AsyncClient) -> None:
+    """As some languages do; the words beside it are taken as they are."""
+    body = words("b", "a", options={"max_gap": 2.0})
+    body["words"][1] |= {"level": 7.0, "tags": ["x"], "mode": "substring"}
+    assert (await client.put("/api/word-lists/mine", json=body)).status_code == 200
+    content = await load(rig.ledger, "acme", ListVersion("mine", 1))
+    assert content.words == (Word("b"), Word("a", level=7, tags=("x",), mode=Mode.SUBSTRING))
+    assert content.options.max_gap == 2

@@ -229,9 +229,36 @@ def shown(summary: ResponseModel, content: ListContent) -> bytes:
     return msgspec.json.encode({**head, "options": content.options, "words": content.words})
 
 
+class _Plain(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A `WordEntry` that is right beyond doubt, in a form of which a hundred thousand wake no garbage collector."""
+
+    text: Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00]+\Z")]
+    category: Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,64}\Z")] = "default"
+    level: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    mode: Mode | None = None
+    allow: bool = False
+    tags: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,64}\Z")], ...], msgspec.Meta(max_length=20)
+    ] = ()
+    replacement: Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00]*\Z")] | None = None
+
+
+_PLAIN: Final = msgspec.json.Decoder(list[_Plain])
+
+
 def _piece(raws: Sequence[msgspec.Raw], first: int) -> list[Word]:
+    data = b"[" + b",".join(map(bytes, raws[first : first + _PIECE])) + b"]"
     try:
-        entries = _PIECES.validate_json(b"[" + b",".join(map(bytes, raws[first : first + _PIECE])) + b"]")
+        plain = _PLAIN.decode(data)
+    except msgspec.DecodeError:
+        return _checked_piece(data, first)
+    return [Word(one.text, one.category, one.level, one.mode, one.allow, one.tags, one.replacement) for one in plain]
+
+
+def _checked_piece(data: bytes, first: int) -> list[Word]:
+    """Return the words of a piece in which something is wrong, or right in an unusual way: a level of 2.0."""
+    try:
+        entries = _PIECES.validate_json(data)
     except ValidationError as error:
 
         def located(path: tuple[int | str, ...]) -> tuple[int | str, ...]:

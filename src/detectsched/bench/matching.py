@@ -49,6 +49,8 @@ _SENTENCES: Final = (
 """Ordinary ones, as chats and screenshots have them."""
 _HAN: Final = tuple(map(chr, range(0x4E00, 0x6000)))
 _TICK_SECONDS: Final = 0.001
+_TRIES: Final = 3
+"""The shortest of the longest stalls counts: what is our own doing comes each time, what others do does not."""
 _AS_IT_STANDS: Final = ListOptions(max_gap=0, repeats=Repeats.OFF)
 _LIST: Final = ListVersion("bench", 1)
 
@@ -76,9 +78,12 @@ async def run_matching(*, rounds: int, sizes: Sequence[int] = SIZES, text_bytes:
     console.print(_folding(texts, rounds))
     loaded = [await _load(_words(pick, size)) for size in sizes]
     console.print(_loads(loaded))
-    console.print(_speeds(loaded, texts, rounds))
+    plain = [await _as_it_stands(one) for one in loaded]
+    console.print(_speeds(loaded, plain, texts, rounds))
     body = json.dumps({"name": "n", "words": [{"text": word.text} for word in loaded[-1].contents.words]}).encode()
-    _, checking = await _watched(lambda: asyncio.to_thread(parse, body, PublishWordList))
+    checking = min(
+        [(await _watched(lambda: asyncio.to_thread(parse, body, PublishWordList)))[1] for _ in range(_TRIES)]
+    )
     console.print(
         f"a body of {len(body) / 1e6:.1f} MB with {sizes[-1]:,} words is checked: "
         f"longest stall of the event loop {1000 * checking:.1f} ms"
@@ -111,17 +116,21 @@ def _loads(loaded: Sequence[Loaded]) -> Table:
     return table
 
 
-def _speeds(loaded: Sequence[Loaded], texts: dict[str, str], rounds: int) -> Table:
+async def _as_it_stands(one: Loaded) -> Matcher:
+    contents = ListContent(one.contents.words, _AS_IT_STANDS)
+    return Matcher({_LIST: contents}, await compile_apart([contents]))
+
+
+def _speeds(loaded: Sequence[Loaded], plain: Sequence[Matcher], texts: dict[str, str], rounds: int) -> Table:
     columns = [f"{how}, {name}" for how in ("as it stands", "past noise") for name in texts]
     table = Table(
         "words", *(Column(name, justify="right") for name in (*columns, f"{_SHORT} characters µs")),
         title="Folding and matching, MB/s of UTF-8",
     )  # fmt: skip
-    for one in loaded:
-        plain = Matcher({_LIST: ListContent(one.contents.words, _AS_IT_STANDS)})
+    for one, simple in zip(loaded, plain, strict=True):
         figures = [
             _speed(partial(judges.match, Text(text)), text, rounds)
-            for judges in (plain, one.matcher)
+            for judges in (simple, one.matcher)
             for text in texts.values()
         ]
         short = partial(one.matcher.match, Text(texts["clean"][:_SHORT]))
@@ -148,6 +157,8 @@ async def _load(words: Sequence[Word]) -> Loaded:
     begun = perf_counter()
     groups, stall = await _watched(lambda: compile_apart([contents]))
     seconds = perf_counter() - begun
+    for _ in range(_TRIES - 1):
+        stall = min(stall, (await _watched(lambda: compile_apart([contents])))[1])
     matcher = Matcher({_LIST: contents}, groups)
     size = max(psutil.Process().memory_info().rss - before, len(pickle.dumps(groups)))
     return Loaded(len(words), contents, matcher, seconds, size, stall)

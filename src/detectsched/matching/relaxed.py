@@ -150,8 +150,10 @@ class Relaxed:
 
     @property
     def telling(self) -> bool:
-        """Whether anything was left out, so that words may be found that the strict reading does not hold."""
-        return len(self.kept) < len(self.strict.content) or len(self.content) < len(self.kept)
+        """Whether words may be found that the strict reading does not hold: something was left out, or is stretched."""
+        if len(self.kept) < len(self.strict.content):
+            return True
+        return bool((np.diff(self.begins) >= self.leniency.stretched_from).any())
 
     def place(self, end: int, spelling: Spelling, *, whole: bool) -> tuple[int, int] | None:
         """Return where in the strict content a word stands that was found up to ``content[end]``; None if it does not.
