@@ -105,11 +105,9 @@ async def test_pages_of_letters(rig: Rig, client: httpx.AsyncClient) -> None:
         ("since=2026", "since"),
         ("since=2026-01-01", "since"),
         ("until=2026-01-01T00:00:00", "until"),
-        ("until=9999-12-31T23:59:59-23:59", "until"),
         ("since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "since"),
         ("reasons=x", "reasons"),
         ("cursor=abc", "cursor"),
-        (f"cursor={base64.urlsafe_b64encode(bytes([127] * 24)).decode()}", "cursor"),
         ("limit=0", "limit"),
     ],
 )

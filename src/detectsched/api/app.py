@@ -46,7 +46,7 @@ class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the document, made at the first call."""
         if self.openapi_schema is None:
-            self.openapi_schema = openapi.build(self)
+            self.openapi_schema = openapi.build(self, self.state.context.intake.known_names)
         return self.openapi_schema
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import Header
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError
 from starlette.requests import Request
 
+from detectsched.api.fields import NAMED, WHOLE, Mac, ObjectName, Url, exactly_one
 from detectsched.api.moments import Moment
 from detectsched.api.problems import refusal_of
 from detectsched.errors import UnsupportedMedia
@@ -23,18 +24,13 @@ _BASE64: Final = {
 }
 
 ListId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-Lane = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,31}$")]
+_LANE: Final = StringConstraints(pattern=r"^[a-z_][a-z0-9_]{0,31}$")
+Lane = Annotated[str, _LANE, Field(json_schema_extra={NAMED: "LaneName"})]
+EngineLane = Annotated[str, _LANE, Field(json_schema_extra={NAMED: "EngineLaneName"})]
+"""A lane whose runners have engines: any but that of texts."""
 _KEY_WORDS: Final = "Names this request: sent again under the same key it yields the same task, however often."
 IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_KEY_PATTERN)]
 IdempotencyHeader = Annotated[IdempotencyKey | None, Header(alias="Idempotency-Key", description=_KEY_WORDS)]
-
-
-def _whole(value: object) -> object:
-    """Return 60 for 60.0, which is the same number to JSON."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class RequestModel(BaseModel):
@@ -43,7 +39,7 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
 
 
-ObjectName = Annotated[str, StringConstraints(min_length=1, max_length=400)]
+_ONE_OWNER: Final = exactly_one(("mac", "object"))
 
 
 class Scheduling(RequestModel):
@@ -53,18 +49,20 @@ class Scheduling(RequestModel):
     """Ids of the word lists to judge by; without it the object's own, or else the tenant's default lists do."""
     lane: Lane | None = None
     """The lane to run in; without it `text` for texts and `ocr` for all else."""
-    ttl_seconds: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
+    ttl_seconds: Annotated[int, Field(ge=1, le=604_800), WHOLE] | None = None
     """The task expires if it is not started within this time, counted from `not_before`."""
     not_before: Moment | None = None
     """The task is not started before this time, at most 30 days ahead; one that has passed means now."""
-    callback_url: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+    callback_url: Url | None = None
     """Is told of the task's end by a signed POST."""
 
 
 class Submit(Scheduling):
     """A submission of a device or an object; exactly one of `mac` and `object` says whose task it is."""
 
-    mac: Annotated[str, Field(max_length=64, examples=["AA:BB:CC:DD:EE:FF"])] | None = None
+    model_config = ConfigDict(json_schema_extra=_ONE_OWNER)
+
+    mac: Mac | None = None
     """The device: a MAC address in any usual spelling."""
     object: ObjectName | None = None
     """The object, by name; its tasks run one at a time, in the order in which they were accepted."""
@@ -80,12 +78,16 @@ class SubmitText(Submit):
 class SubmitImage(Submit):
     """An image to be read, inside JSON; exactly one of `image` and `image_url` says which."""
 
+    model_config = ConfigDict(json_schema_extra=exactly_one(("mac", "object"), ("image", "image_url")))
+
     image: Annotated[str, StringConstraints(min_length=1), Field(json_schema_extra=_BASE64)] | None = None
     """The image file in base64 (standard alphabet, padded, no line breaks, no `data:` prefix)."""
-    image_url: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+    image_url: Url | None = None
     """Where the image is fetched from while the request waits, in place of `image`; only where the server allows it."""
     file_name: Annotated[str, StringConstraints(max_length=255)] | None = None
     """What the file is called, for people."""
+    lane: EngineLane | None = None
+    """The lane to run in; without it `ocr`."""
 
 
 def _without_null(schema: dict[str, Any]) -> None:
@@ -96,13 +98,20 @@ def _without_null(schema: dict[str, Any]) -> None:
         field.pop("default", None)
 
 
+def _of_one_owner(schema: dict[str, Any]) -> None:
+    _without_null(schema)
+    schema.update(_ONE_OWNER)
+
+
 class ImageForm(Submit):
     """An image to be read, as a form; every field but the file is text."""
 
-    model_config = ConfigDict(strict=False, json_schema_extra=_without_null)
+    model_config = ConfigDict(strict=False, json_schema_extra=_of_one_owner)
 
     image: bytes
     """The image file, as a part with a file name."""
+    lane: EngineLane | None = None
+    """The lane to run in; without it `ocr`."""
 
 
 class Handle(Scheduling):
@@ -119,10 +128,14 @@ class HandleText(Handle):
     """The text."""
 
 
-EngineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+EngineName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$"), Field(json_schema_extra={NAMED: "EngineName"})
+]
 
 
 class _Calculate(Handle):
+    lane: EngineLane | None = None
+    """The lane to run in; without it `ocr`."""
     engine: EngineName = ENGINE_OCR
     """The engine that makes text of the payload: `ocr` (images), `pdf`, or one that was installed beside them."""
 

@@ -12,13 +12,13 @@ from uuid import UUID
 from detectsched.errors import InvalidRequest
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _POSITION: Final = struct.Struct(">q16s")
 
 
 def cursor_of(moment: datetime, identity: UUID) -> str:
     """Return the cursor that names a position."""
-    micros = (moment - _EPOCH) // timedelta(microseconds=1)
-    return base64.urlsafe_b64encode(_POSITION.pack(micros, identity.bytes)).decode()
+    return base64.urlsafe_b64encode(_POSITION.pack(micros_of(moment), identity.bytes)).decode()
 
 
 def position_of(cursor: str) -> tuple[datetime, UUID]:
@@ -29,6 +29,16 @@ def position_of(cursor: str) -> tuple[datetime, UUID]:
     """
     try:
         micros, identity = _POSITION.unpack(base64.b64decode(cursor, altchars=b"-_", validate=True))
-        return _EPOCH + timedelta(microseconds=micros), UUID(bytes=identity)
-    except (binascii.Error, ValueError, struct.error, OverflowError):
+    except (binascii.Error, ValueError, struct.error):
         raise InvalidRequest("this is no cursor: use the next_cursor of a page", field="cursor") from None
+    return time_at(micros), UUID(bytes=identity)
+
+
+def micros_of(moment: datetime) -> int:
+    """Return a time in microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def time_at(micros: int) -> datetime:
+    """Return the time so many microseconds after 1970; beyond the calendar nothing stands, so its end will do."""
+    return _EPOCH + timedelta(microseconds=min(max(micros, 0), _LAST))

@@ -7,19 +7,22 @@ long also when the rate is lifted meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
 from detectsched.api.bodies import Lane, ListId, RequestModel
+from detectsched.api.fields import WHOLE, Mac, ObjectName, never
 from detectsched.api.moments import Moment
 from detectsched.errors import Conflict, InvalidRequest, NotFound
 from detectsched.jwe import KeyAlgorithm
 from detectsched.task import TaskKind
 
+_LOWEST_RATE: Final = 0.01
+
 
 def _is_rate(value: float) -> float:
-    if 0 < value < 0.01:
+    if 0 < value < _LOWEST_RATE:
         raise ValueError("the lowest rate is 0.01 (a task in 100 s); 0 means no limit")
     return value
 
@@ -27,9 +30,18 @@ def _is_rate(value: float) -> float:
 _Words = StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")
 
 Weight = Annotated[float, Field(ge=0.001, le=1000, allow_inf_nan=False)]
-InFlight = Annotated[int, Field(ge=0, le=100_000)]
-Rate = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False), AfterValidator(_is_rate)]
-Burst = Annotated[int, Field(ge=0, le=100_000)]
+InFlight = Annotated[int, Field(ge=0, le=100_000), WHOLE]
+Rate = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=100_000,
+        allow_inf_nan=False,
+        json_schema_extra={"not": {"exclusiveMinimum": 0, "exclusiveMaximum": _LOWEST_RATE}},
+    ),
+    AfterValidator(_is_rate),
+]
+Burst = Annotated[int, Field(ge=0, le=100_000), WHOLE]
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,253}$")]
 ReasonWord = Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,64}$")]
 
@@ -42,6 +54,8 @@ class PauseRequest(RequestModel):
 
 
 class _Change(RequestModel):
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
     _defaults: ClassVar[Mapping[str, Any]] = {}
 
     def columns(self) -> dict[str, Any]:
@@ -112,9 +126,9 @@ class LetterSelection(RequestModel):
     reason: ReasonWord | None = None
     """Only those that died of this, as in `error.reason`."""
     lane: Lane | None = None
-    mac: Annotated[str, Field(max_length=64)] | None = None
+    mac: Mac | None = None
     """Only those of this device, in any usual spelling of its MAC address."""
-    object: Annotated[str, Field(max_length=400)] | None = None
+    object: ObjectName | None = None
     """Only those of this object."""
     kind: TaskKind | None = None
     since: Moment | None = None
@@ -124,9 +138,13 @@ class LetterSelection(RequestModel):
 
 
 class _LetterAction(RequestModel):
+    model_config = ConfigDict(
+        json_schema_extra=never({"properties": {"dry_run": {"const": False}, "expected_count": {"type": "null"}}})
+    )
+
     filter: LetterSelection
     """Which; an empty object means all."""
-    expected_count: Annotated[int, Field(ge=0)] | None = None
+    expected_count: Annotated[int, Field(ge=0), WHOLE] | None = None
     """How many they should be; if it is another number, nothing is done. Needed unless it is a dry run."""
     dry_run: bool = False
     """Only say how many they are."""

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from detectsched.api.bodies import RequestModel, Whole
+from detectsched.api.bodies import RequestModel
+from detectsched.api.fields import WHOLE, Mac
 from detectsched.api.moments import Moment
 from detectsched.api.problems import Problem
 from detectsched.api.schemas import ResponseModel
@@ -33,9 +34,9 @@ class DetectionHit(RequestModel):
     """The word."""
     category: Category = "default"
     """What kind of word it is."""
-    level: Annotated[Whole, Field(ge=1, le=100)] = 1
+    level: Annotated[int, Field(ge=1, le=100), WHOLE] = 1
     """How grave it is."""
-    count: Annotated[Whole, Field(ge=1, le=1_000_000)] = 1
+    count: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = 1
     """How often it was found."""
 
 
@@ -44,7 +45,7 @@ class DetectionReport(RequestModel):
 
     report_id: ReportId
     """Names this report: sent again it is stored once, however often."""
-    mac: Annotated[str, Field(max_length=64, examples=["AA:BB:CC:DD:EE:FF"])]
+    mac: Mac
     """The device: a MAC address in any usual spelling."""
     kind: Kind = "other"
     """What was examined."""
@@ -56,7 +57,7 @@ class DetectionReport(RequestModel):
     """What examined it, for people: a program and its version."""
 
 
-class DetectionReports(RootModel[DetectionReport | list[DetectionReport]]):
+class DetectionReports(RootModel[DetectionReport | Annotated[list[DetectionReport], Field(min_length=1)]]):
     """One report, or many."""
 
 

@@ -107,6 +107,15 @@ class Intake:
         self._lanes = settings.lanes
         self._guard = guard_of(settings.webhooks)
 
+    @property
+    def known_names(self) -> dict[str, tuple[str, ...]]:
+        """The names that requests may give, by their component in the OpenAPI document."""
+        return {
+            "LaneName": self._lanes,
+            "EngineLaneName": tuple(lane for lane in self._lanes if lane != LANE_TEXT),
+            "EngineName": tuple(self._engines),
+        }
+
     def text(self, tenant: str, body: SubmitText | HandleText, key: str | None) -> Submission:
         """Return a text's submission.
 

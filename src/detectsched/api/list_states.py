@@ -10,7 +10,8 @@ from typing import Annotated, Final, Self
 import msgspec
 from pydantic import Field, StringConstraints, model_validator
 
-from detectsched.api.bodies import RequestModel, Whole
+from detectsched.api.bodies import RequestModel
+from detectsched.api.fields import WHOLE
 from detectsched.api.lists import ListedOptions, ListedWord, Name, Options, WholeWordList, WordEntry, seen_once, word_of
 from detectsched.api.schemas import ResponseModel
 from detectsched.db.list_drafts import DraftEdit
@@ -22,8 +23,8 @@ from detectsched.wordlist import Word
 _MOST_CHANGED: Final = 5_000
 """Words that one change adds or removes; of more the whole draft is sent, or a file."""
 
-Revision = Annotated[Whole, Field(ge=0)]
-Version = Annotated[Whole, Field(ge=0)]
+Revision = Annotated[int, Field(ge=0), WHOLE]
+Version = Annotated[int, Field(ge=0), WHOLE]
 
 
 class PutDraft(WholeWordList):
@@ -90,7 +91,7 @@ class PublishDraft(RequestModel):
 class RollBack(RequestModel):
     """Which version comes back."""
 
-    version: Annotated[Whole, Field(ge=1)]
+    version: Annotated[int, Field(ge=1), WHOLE]
     """The version whose words and options become the next one."""
     expected_version: Version | None = None
     """The version that is to be replaced; if another is current, nothing is published."""

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Annotated, Final, TypeVar
 
 import msgspec
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from detectsched.api.bodies import RequestModel, Whole, parse_json
+from detectsched.api.bodies import RequestModel, parse_json
+from detectsched.api.fields import WHOLE, never
 from detectsched.api.problems import FieldError, InvalidFields, refusal_of
 from detectsched.api.schemas import ResponseModel, WordListSummary
 from detectsched.errors import InvalidRequest
@@ -40,7 +41,7 @@ _MOST_TOLD: Final = 20
 """Wrong words named in one answer."""
 
 _Category = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")]
-_Level = Annotated[Whole, Field(ge=1, le=100)]
+_Level = Annotated[int, Field(ge=1, le=100), WHOLE]
 _Tag = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")]
 _Tags = Annotated[tuple[_Tag, ...], Field(max_length=20)]
 
@@ -67,6 +68,12 @@ class WordEntry(RequestModel):
 class RuleEntry(RequestModel):
     """Something other than a word to be found."""
 
+    model_config = ConfigDict(
+        json_schema_extra=never(
+            {"properties": {"kind": {"const": "regex"}, "pattern": {"maxLength": 0}}, "required": ["kind"]}
+        )
+    )
+
     kind: RuleKind
     """What it finds."""
     name: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,64}$")] = ""
@@ -76,7 +83,7 @@ class RuleEntry(RequestModel):
     tags: _Tags = ()
     pattern: Annotated[str, StringConstraints(max_length=MOST_PATTERN_CHARACTERS, pattern=r"^[^\x00]*$")] = ""
     """For `regex`: the expression, in RE2's syntax, matched against the text as it is."""
-    min_digits: Annotated[Whole, Field(ge=4, le=100)] = 8
+    min_digits: Annotated[int, Field(ge=4, le=100), WHOLE] = 8
     """For `digits`: how many in a row."""
     skip_dates: bool = False
     """For `digits`: leave out eight digits that are a date, as in 20100506."""
@@ -91,7 +98,7 @@ class Options(RequestModel):
     """Which repeated characters count as one: those three or more times in a row (`stretched`), `any`, or none."""
     noise: Annotated[tuple[Noise, ...], Field(max_length=len(Noise))] = (Noise.SPACES, Noise.SYMBOLS)
     """What may stand between the characters of a word."""
-    max_gap: Annotated[Whole, Field(ge=0, le=MOST_GAP)] = 4
+    max_gap: Annotated[int, Field(ge=0, le=MOST_GAP), WHOLE] = 4
     """How much of it, between two characters; 0: none."""
     across_lines: bool = False
     """Whether line breaks that somebody typed are such noise."""
@@ -141,7 +148,7 @@ class WholeWordList(RequestModel):
 class PublishWordList(WholeWordList):
     """The new state of a word list."""
 
-    expected_version: Annotated[Whole, Field(ge=0)] | None = None
+    expected_version: Annotated[int, Field(ge=0), WHOLE] | None = None
     """The version that is to be replaced, 0 for none; if another is current, nothing is published."""
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 _WRITTEN: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]")
 
 
@@ -17,12 +20,13 @@ def _is_written(value: object) -> object:
     return value
 
 
-def _is_sane(value: AwareDatetime) -> AwareDatetime:
-    # At the ends of the calendar a change of zone overflows.
-    if not 1970 <= value.year <= 9000:
-        raise ValueError("its year is not between 1970 and 9000")
-    return value
+def _within(value: AwareDatetime) -> AwareDatetime:
+    # At the ends of the calendar a change of zone overflows. Nothing here is that old, or is to happen that late, so it
+    # makes no difference; and there are programs for which the year 1 means "always".
+    if value.year < _FIRST.year:
+        return _FIRST
+    return min(value, _LAST)
 
 
-Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_is_written), AfterValidator(_is_sane)]
+Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_is_written), AfterValidator(_within)]
 """A time as ISO 8601 writes it, with its zone."""

@@ -6,6 +6,7 @@ types, security schemes, no schema that nothing uses. A test validates the resul
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
@@ -35,6 +36,7 @@ from detectsched.api.decisions import (
     RedriveRequest,
 )
 from detectsched.api.detections import DetectionReport, DetectionReports
+from detectsched.api.fields import NAMED
 from detectsched.api.list_states import ChangeDraft, PublishDraft, PutDraft, RollBack
 from detectsched.api.list_trial import TryWordLists, TryWordListsForm
 from detectsched.api.lists import PublishWordList
@@ -87,6 +89,7 @@ _DESCRIPTIONS: Final[dict[int, str]] = {
     401: "No API key, or not a good one.",
     403: "The API key lacks the scope of this operation.",
     404: "The caller's tenant has nothing of that name.",
+    405: "The path is another one, which does not take this method.",
     409: "The state of the thing does not allow it.",
     413: "More bytes, pixels or lines than the limit.",
     415: "The content type, or the image's format, is not one that is taken.",
@@ -193,8 +196,20 @@ def many_body(model: str, line: str) -> dict[str, Any]:
     return documented
 
 
-def build(app: FastAPI) -> dict[str, Any]:
-    """Return the document of an application."""
+_LINKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "submit_image": ("task_id", ("get_task", "explain_task", "cancel_task")),
+    "submit_text": ("task_id", ("get_task", "explain_task", "cancel_task")),
+    "handle_text": ("task_id", ("get_task", "explain_task", "cancel_task")),
+    "handle_calculation": ("task_id", ("get_task", "explain_task", "cancel_task")),
+    "create_webhook": ("webhook_id", ("get_webhook", "change_webhook", "rotate_webhook_secret", "delete_webhook")),
+    "create_encryption_key": ("kid", ("retire_encryption_key",)),
+}
+"""Which operations go on with what an answer names, and what they call it."""
+_NAMED_IN_ANSWER: Final = {"webhook_id": "id"}
+
+
+def build(app: FastAPI, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the document of an application; ``known`` are the names that its server knows, by component."""
     document = get_openapi(
         title="detectsched",
         version=version("detectsched"),
@@ -204,15 +219,53 @@ def build(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
     )
     components = document.setdefault("components", {})
-    components["schemas"] = dict(sorted({**components.get("schemas", {}), **_models()}.items()))
+    components["schemas"] = dict(sorted({**components.get("schemas", {}), **_models(), **_names(known)}.items()))
+    _name(document)
     components["headers"] = _HEADERS
     components["securitySchemes"] = _SECURITY
     for path, operations in document["paths"].items():
         for operation in operations.values():
             operation["security"] = _security_of(path)
+            _link(operation)
             for response in operation["responses"].values():
                 response.setdefault("headers", {})["X-Request-Id"] = _header("RequestId")
     return document
+
+
+def _names(known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    return {
+        component: {
+            "type": "string",
+            "title": component,
+            "description": "One that this server has.",
+            **({"enum": list(names)} if names else {}),
+        }
+        for component, names in known.items()
+    }
+
+
+def _name(node: Any) -> None:
+    """Put references to components in place of the schemas that ask for it."""
+    if isinstance(node, dict):
+        if (component := node.pop(NAMED, None)) is not None:
+            kept = {key: node[key] for key in ("description", "default") if key in node}
+            node.clear()
+            node.update({"$ref": _COMPONENTS.format(model=component)}, **kept)
+        for inner in node.values():
+            _name(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            _name(inner)
+
+
+def _link(operation: dict[str, Any]) -> None:
+    """Say which operations go on with what a good answer names."""
+    parameter, followers = _LINKS.get(operation["operationId"], ("", ()))
+    expression = f"$response.body#/{_NAMED_IN_ANSWER.get(parameter, parameter)}"
+    for status in set(operation["responses"]) & {"200", "201", "202"} if followers else ():
+        operation["responses"][status]["links"] = {
+            follower: {"operationId": follower, "parameters": {parameter: expression}} for follower in followers
+        }
 
 
 def _models() -> dict[str, Any]:

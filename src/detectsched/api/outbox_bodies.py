@@ -6,22 +6,31 @@ import json
 from typing import Annotated, Any, Final, Self
 from uuid import UUID
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from detectsched.api.bodies import RequestModel, Whole
+from detectsched.api.bodies import RequestModel
+from detectsched.api.fields import WHOLE, Url, never, none_of
 from detectsched.command import PLACEHOLDERS, CommandKind, CommandPolicy, WebhookEvent, unknown_placeholders
 from detectsched.errors import InvalidRequest
 
 _MOST_PAYLOAD: Final = 4096
 _NAMES: Final = ", ".join(f"${{{name}}}" for name in sorted(PLACEHOLDERS))
 
-Level = Annotated[Whole, Field(ge=1, le=100)]
+Level = Annotated[int, Field(ge=1, le=100), WHOLE]
 Category = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")]
-Url = Annotated[str, StringConstraints(min_length=1, max_length=2000), Field(examples=["https://example.com/hook"])]
 
 
 class PutCommandPolicy(RequestModel):
     """Which command follows which hits."""
+
+    model_config = ConfigDict(
+        json_schema_extra=never(
+            {
+                "properties": {"kind": {"not": {"const": "custom"}}, "payload": {"minProperties": 1}},
+                "required": ["payload"],
+            }
+        )
+    )
 
     kind: Annotated[CommandKind, Field(strict=False)]
     """What is commanded: `notify`, `lock_screen`, or `custom`, which is whatever the payload says."""
@@ -95,6 +104,8 @@ class CreateWebhook(RequestModel):
 class ChangeWebhook(RequestModel):
     """What is to change about a webhook; fields that are left out stay as they are."""
 
+    model_config = ConfigDict(json_schema_extra=never(none_of("url", "events", "enabled")))
+
     url: Url | None = None
     """Where to."""
     events: Events | None = None
@@ -126,7 +137,7 @@ class RedriveDeliveries(RequestModel):
     """Only those about this task."""
     event: Annotated[str, StringConstraints(pattern=r"^[a-z._]{1,64}$")] | None = None
     """Only those of this event."""
-    limit: Annotated[Whole, Field(ge=1, le=10_000)] = 1000
+    limit: Annotated[int, Field(ge=1, le=10_000), WHOLE] = 1000
     """Most messages."""
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from detectsched.api.bodies import Lane
 from detectsched.api.detections import Category, Word
 from detectsched.api.export import Format
+from detectsched.api.fields import Mac
 from detectsched.api.moments import Moment
 from detectsched.clock import utc_now
 from detectsched.db.reports import Order, Period, Wanted
@@ -157,7 +158,7 @@ class TaskReportQuery(_TimedQuery):
 
     group: Annotated[list[TaskGroup], Field(max_length=3)] = Field(default_factory=list)
     """What rows are kept apart by; several times for several."""
-    mac: Annotated[str, Field(max_length=64)] | None = None
+    mac: Mac | None = None
     """Only this device, in any usual spelling of its MAC address."""
     state: State | None = None
     """Only tasks that ended so."""

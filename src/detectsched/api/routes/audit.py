@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from detectsched.api.auth import Admin, Operator
 from detectsched.api.context import ApiContext, Context
+from detectsched.api.cursors import micros_of, time_at
 from detectsched.api.export import Format, Table, documented, format_of
 from detectsched.api.moments import Moment
 from detectsched.api.openapi import problems
@@ -26,7 +27,6 @@ router = APIRouter(prefix="/api/audit", tags=["audit"])
 _OFFERED: Final = (Format.JSON, Format.CSV, Format.NDJSON)
 _ANSWERS: Final = documented(Format.CSV, Format.NDJSON) | problems()
 _COLUMNS: Final = ("id", "at", "actor", "action", "subject", "outcome", "request_id", "detail")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _POSITION: Final = struct.Struct(">qq")
 
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=400, pattern=r"^[^\x00]+$")]
@@ -53,7 +53,7 @@ class AuditQuery(BaseModel):
     """How to answer; without it as Accept says, else a page of JSON."""
     bom: bool = False
     """Begin CSV with a byte order mark, by which Excel knows that it is UTF-8."""
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{22}==$")] | None = None
     """Where to go on: the `next_cursor` of the page before."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most entries on a page of JSON; the other formats give all."""
@@ -122,13 +122,12 @@ async def _answer(request: Request, context: ApiContext, query: AuditQuery, tena
 
 
 def _cursor_of(row: Any) -> str:
-    micros = (row["at"] - _EPOCH) // timedelta(microseconds=1)
-    return base64.urlsafe_b64encode(_POSITION.pack(micros, row["id"])).decode()
+    return base64.urlsafe_b64encode(_POSITION.pack(micros_of(row["at"]), row["id"])).decode()
 
 
 def _position_of(cursor: str) -> tuple[datetime, int]:
     try:
         micros, number = _POSITION.unpack(base64.b64decode(cursor, altchars=b"-_", validate=True))
-        return _EPOCH + timedelta(microseconds=micros), int(number)
-    except (binascii.Error, ValueError, struct.error, OverflowError):
+    except (binascii.Error, ValueError, struct.error):
         raise InvalidRequest("this is no cursor: use the next_cursor of a page", field="cursor") from None
+    return time_at(micros), int(number)

@@ -13,6 +13,7 @@ from detectsched.api.bodies import ListId, read_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of
 from detectsched.api.cursors import cursor_of, position_of
+from detectsched.api.fields import Cursor, Mac, ObjectName
 from detectsched.api.openapi import body, problems
 from detectsched.api.outbox_bodies import PutCommandPolicy
 from detectsched.api.outbox_schemas import (
@@ -26,6 +27,7 @@ from detectsched.api.outbox_schemas import (
     command_view,
     delivery_view,
 )
+from detectsched.api.paths import OBJECT
 from detectsched.command import CommandKind, CommandState
 from detectsched.db import command_policies, commands, delivery_log
 from detectsched.db.commands import Addressee, CommandFilter
@@ -35,8 +37,8 @@ from detectsched.task import normalise_mac, normalise_object
 router = APIRouter(prefix="/api", tags=["commands"])
 
 PolicyId = Annotated[ListId, Path(description="The policy's id: lower-case letters, digits, - and _.")]
-Mac = Annotated[str, Path(max_length=64, description="A MAC address in any usual spelling.")]
-ObjectName = Annotated[str, Path(max_length=400, description="The object's name, in any spelling.")]
+DeviceMac = Annotated[Mac, Path(description="A MAC address in any usual spelling.")]
+NamedObject = Annotated[ObjectName, Path(description="The object's name, in any spelling.")]
 
 
 class CommandQuery(BaseModel):
@@ -48,13 +50,13 @@ class CommandQuery(BaseModel):
     """Only commands in this state."""
     kind: CommandKind | None = None
     """Only commands of this kind."""
-    mac: Annotated[str, Field(max_length=64)] | None = None
+    mac: Mac | None = None
     """Only commands for this device, in any usual spelling of its MAC address."""
-    object: Annotated[str, Field(max_length=400)] | None = None
+    object: ObjectName | None = None
     """Only commands for this object."""
     task_id: UUID | None = None
     """Only commands that follow from this task."""
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Cursor | None = None
     """Where to go on: the `next_cursor` of the page before."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most commands on the page."""
@@ -139,7 +141,7 @@ async def get_command(command_id: UUID, context: Context, caller: Reader) -> Com
 
 
 @router.get("/devices/{mac}/commands", responses=problems())
-async def take_device_commands(mac: Mac, context: Context, caller: Submitter, query: Pending) -> PendingCommands:
+async def take_device_commands(mac: DeviceMac, context: Context, caller: Submitter, query: Pending) -> PendingCommands:
     """Get what a device is to do; with `wait` as soon as there is something.
 
     A command is handed out until it is acknowledged: whoever carries it out remembers its id.
@@ -148,22 +150,24 @@ async def take_device_commands(mac: Mac, context: Context, caller: Submitter, qu
 
 
 @router.post("/devices/{mac}/commands/{command_id}/ack", responses=problems(404))
-async def acknowledge_device_command(mac: Mac, command_id: UUID, context: Context, caller: Submitter) -> CommandView:
+async def acknowledge_device_command(
+    mac: DeviceMac, command_id: UUID, context: Context, caller: Submitter
+) -> CommandView:
     """Say that a device has carried a command out; saying it again changes nothing."""
     return await _acknowledge(context, Addressee(caller.tenant, normalise_mac(mac)), command_id)
 
 
-@router.get("/objects/{name:path}/commands", responses=problems())
+@router.get(f"/objects/{OBJECT}/commands", responses=problems())
 async def take_object_commands(
-    name: ObjectName, context: Context, caller: Submitter, query: Pending
+    name: NamedObject, context: Context, caller: Submitter, query: Pending
 ) -> PendingCommands:
     """Get what is to be done about an object; with `wait` as soon as there is something."""
     return await _take(context, Addressee(caller.tenant, normalise_object(name), is_object=True), query)
 
 
-@router.post("/objects/{name:path}/commands/{command_id}/ack", responses=problems(404))
+@router.post(f"/objects/{OBJECT}/commands/{{command_id}}/ack", responses=problems(404))
 async def acknowledge_object_command(
-    name: ObjectName, command_id: UUID, context: Context, caller: Submitter
+    name: NamedObject, command_id: UUID, context: Context, caller: Submitter
 ) -> CommandView:
     """Say that a command about an object was carried out; saying it again changes nothing."""
     return await _acknowledge(context, Addressee(caller.tenant, normalise_object(name), is_object=True), command_id)

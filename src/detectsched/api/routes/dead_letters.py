@@ -13,6 +13,7 @@ from detectsched.api.context import Context
 from detectsched.api.control import actor_of
 from detectsched.api.cursors import cursor_of, position_of
 from detectsched.api.decisions import LetterSelection, PurgeRequest, ReasonWord, RedriveRequest
+from detectsched.api.fields import Cursor, Mac, ObjectName
 from detectsched.api.moments import Moment
 from detectsched.api.openapi import body, problems
 from detectsched.api.redrive import purge, redrive
@@ -45,9 +46,9 @@ class LetterQuery(BaseModel):
     """Only those that died of this, as in `error.reason`."""
     lane: Lane | None = None
     """Only those of this lane."""
-    mac: Annotated[str, Field(max_length=64)] | None = None
+    mac: Mac | None = None
     """Only those of this device, in any usual spelling of its MAC address."""
-    object: Annotated[str, Field(max_length=400)] | None = None
+    object: ObjectName | None = None
     """Only those of this object."""
     kind: TaskKind | None = None
     """Only images, or only texts."""
@@ -60,7 +61,7 @@ class LetterQuery(BaseModel):
 class LetterPageQuery(LetterQuery):
     """Which page of which dead letters."""
 
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Cursor | None = None
     """Where to go on: the `next_cursor` of the page before."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most dead letters on the page."""

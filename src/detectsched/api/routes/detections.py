@@ -27,6 +27,7 @@ from detectsched.api.detections import (
     view,
 )
 from detectsched.api.encrypted import read_json_body
+from detectsched.api.fields import Mac
 from detectsched.api.moments import Moment
 from detectsched.api.openapi import LINES, many_body, problems
 from detectsched.api.problems import instance_of
@@ -53,7 +54,7 @@ class DetectionQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    mac: Annotated[str, Field(max_length=64)] | None = None
+    mac: Mac | None = None
     """Only those of this device, in any usual spelling of its MAC address."""
     kind: Kind | None = None
     """Only those of this kind."""

@@ -13,6 +13,7 @@ from detectsched.api.bodies import read_json, read_optional_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of, entitle_device, pause, pause_state, resume
 from detectsched.api.decisions import ChangeDevice, PauseRequest
+from detectsched.api.fields import Mac
 from detectsched.api.openapi import body, optional_body, problems
 from detectsched.api.states import DevicePage, DeviceQueue, DeviceState, PauseState, moment_of
 from detectsched.db import control
@@ -23,7 +24,7 @@ from detectsched.task import QueueId, normalise_mac
 
 router = APIRouter(prefix="/api", tags=["devices"])
 
-Mac = Annotated[str, Path(max_length=64, description="A MAC address in any usual spelling.")]
+DeviceMac = Annotated[Mac, Path(description="A MAC address in any usual spelling.")]
 
 
 class DeviceQuery(BaseModel):
@@ -31,7 +32,7 @@ class DeviceQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Mac | None = None
     """Where to go on: the `next_cursor` of the page before."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Most devices on the page."""
@@ -48,7 +49,7 @@ async def list_devices(context: Context, caller: Reader, query: Annotated[Device
 
 
 @router.get("/devices/{mac}", responses=problems(404))
-async def get_device(mac: Mac, context: Context, caller: Reader) -> DeviceState:
+async def get_device(mac: DeviceMac, context: Context, caller: Reader) -> DeviceState:
     """Get a device with its backlog, its limits and its place in every lane."""
     found = await control.device(context.ledger, caller.tenant, normalise_mac(mac))
     [state] = await _states(context, caller.tenant, [found])
@@ -56,7 +57,7 @@ async def get_device(mac: Mac, context: Context, caller: Reader) -> DeviceState:
 
 
 @router.patch("/devices/{mac}", responses=problems(400, 415), openapi_extra=body(json="ChangeDevice"))
-async def change_device(mac: Mac, request: Request, context: Context, caller: Admin) -> DeviceState:
+async def change_device(mac: DeviceMac, request: Request, context: Context, caller: Admin) -> DeviceState:
     """Change what a device may have, at once also for what waits; one that has not been seen yet is entered."""
     address = normalise_mac(mac)
     changes = (await read_json(request, ChangeDevice)).columns()
@@ -67,7 +68,7 @@ async def change_device(mac: Mac, request: Request, context: Context, caller: Ad
 
 
 @router.post("/devices/{mac}/pause", responses=problems(400, 404, 415), openapi_extra=optional_body("PauseRequest"))
-async def pause_device(mac: Mac, request: Request, context: Context, caller: Admin) -> PauseState:
+async def pause_device(mac: DeviceMac, request: Request, context: Context, caller: Admin) -> PauseState:
     """Pause a device: what runs goes on, nothing more of it is started, and its tasks are accepted as before."""
     address = normalise_mac(mac)
     wanted = await read_optional_json(request, PauseRequest)
@@ -76,7 +77,7 @@ async def pause_device(mac: Mac, request: Request, context: Context, caller: Adm
 
 
 @router.post("/devices/{mac}/resume", responses=problems(404, 409))
-async def resume_device(mac: Mac, context: Context, caller: Admin) -> PauseState:
+async def resume_device(mac: DeviceMac, context: Context, caller: Admin) -> PauseState:
     """Let a paused device go on."""
     address = normalise_mac(mac)
 

@@ -11,7 +11,9 @@ from detectsched.api.bodies import read_json, read_optional_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of, pause, pause_state, resume
 from detectsched.api.decisions import ChangeObject, PauseRequest
+from detectsched.api.fields import ObjectName
 from detectsched.api.openapi import body, optional_body, problems
+from detectsched.api.paths import OBJECT
 from detectsched.api.states import ObjectState, PauseState, moment_of
 from detectsched.db import control, objects
 from detectsched.db.word_lists import missing_lists
@@ -21,11 +23,11 @@ from detectsched.task import QueueId, normalise_object
 
 router = APIRouter(prefix="/api/objects", tags=["objects"])
 
-ObjectName = Annotated[str, Path(max_length=400, description="The object's name, in any spelling.")]
+NamedObject = Annotated[ObjectName, Path(description="The object's name, in any spelling.")]
 
 
-@router.get("/{name:path}", responses=problems(404))
-async def get_object(name: ObjectName, context: Context, caller: Reader) -> ObjectState:
+@router.get(f"/{OBJECT}", responses=problems(404))
+async def get_object(name: NamedObject, context: Context, caller: Reader) -> ObjectState:
     """Get an object with its backlog and its word lists."""
     known = normalise_object(name)
     if not await objects.is_known(context.ledger, caller.tenant, known):
@@ -33,8 +35,8 @@ async def get_object(name: ObjectName, context: Context, caller: Reader) -> Obje
     return await _state(context, caller.tenant, known)
 
 
-@router.patch("/{name:path}", responses=problems(400, 415), openapi_extra=body(json="ChangeObject"))
-async def change_object(name: ObjectName, request: Request, context: Context, caller: Admin) -> ObjectState:
+@router.patch(f"/{OBJECT}", responses=problems(400, 415), openapi_extra=body(json="ChangeObject"))
+async def change_object(name: NamedObject, request: Request, context: Context, caller: Admin) -> ObjectState:
     """Choose the word lists that judge what is accepted of an object from now on; it need not have tasks yet."""
     known = normalise_object(name)
     changes = (await read_json(request, ChangeObject)).columns()
@@ -47,8 +49,8 @@ async def change_object(name: ObjectName, request: Request, context: Context, ca
     return await _state(context, caller.tenant, known)
 
 
-@router.post("/{name:path}/pause", responses=problems(400, 404, 415), openapi_extra=optional_body("PauseRequest"))
-async def pause_object(name: ObjectName, request: Request, context: Context, caller: Admin) -> PauseState:
+@router.post(f"/{OBJECT}/pause", responses=problems(400, 404, 415), openapi_extra=optional_body("PauseRequest"))
+async def pause_object(name: NamedObject, request: Request, context: Context, caller: Admin) -> PauseState:
     """Pause an object: what runs goes on, nothing more of it is started, and its tasks are accepted as before."""
     known = normalise_object(name)
     wanted = await read_optional_json(request, PauseRequest)
@@ -56,8 +58,8 @@ async def pause_object(name: ObjectName, request: Request, context: Context, cal
     return await pause(context, _paused(caller.tenant, known), caller, reason=wanted.reason)
 
 
-@router.post("/{name:path}/resume", responses=problems(404, 409))
-async def resume_object(name: ObjectName, context: Context, caller: Admin) -> PauseState:
+@router.post(f"/{OBJECT}/resume", responses=problems(404, 409))
+async def resume_object(name: NamedObject, context: Context, caller: Admin) -> PauseState:
     """Let a paused object go on."""
     known = normalise_object(name)
     what = _paused(caller.tenant, known)

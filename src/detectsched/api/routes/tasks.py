@@ -8,12 +8,13 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from detectsched import failpoints
 from detectsched.api.auth import Reader, Submitter
 from detectsched.api.bodies import Lane
 from detectsched.api.context import ApiContext, Context
+from detectsched.api.fields import Mac, ObjectName
 from detectsched.api.openapi import problems
 from detectsched.api.schemas import Cancellation, TaskDetail, TaskPage
 from detectsched.api.views import detail, summary
@@ -42,13 +43,13 @@ class TaskQuery(BaseModel):
     """Only tasks in this state."""
     lane: Lane | None = None
     """Only tasks of this lane."""
-    mac: Annotated[str, Field(max_length=64)] | None = None
+    mac: Mac | None = None
     """Only tasks of this device, in any usual spelling of its MAC address."""
-    object: Annotated[str, Field(max_length=400)] | None = None
+    object: ObjectName | None = None
     """Only tasks of this object."""
     has_hits: bool | None = None
     """Only tasks in which words were found, or only the others."""
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{22}$")] | None = None
     """Where to go on: the `next_cursor` of the page before."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most tasks on the page."""
@@ -78,7 +79,7 @@ async def list_tasks(context: Context, caller: Reader, query: Annotated[TaskQuer
     )
 
 
-@router.get("/{task_id:uuid}", responses=problems(404))
+@router.get("/{task_id:uuid}", responses=problems(404, 405))
 async def get_task(
     task_id: UUID,
     context: Context,
@@ -107,7 +108,7 @@ async def get_task(
     return detail(view)
 
 
-@router.delete("/{task_id:uuid}", responses=_STOPPING | problems(404, 409))
+@router.delete("/{task_id:uuid}", responses=_STOPPING | problems(404, 405, 409))
 async def cancel_task(task_id: UUID, response: Response, context: Context, caller: Submitter) -> Cancellation:
     """Cancel a task: one that waits at once (200), one that runs as soon as its runner has stopped it (202)."""
     state = await transitions.cancel(context.ledger, caller.tenant, task_id)

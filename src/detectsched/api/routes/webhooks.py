@@ -13,6 +13,7 @@ from detectsched.api.bodies import read_json, read_optional_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of
 from detectsched.api.cursors import cursor_of, position_of
+from detectsched.api.fields import Cursor
 from detectsched.api.openapi import body, optional_body, problems
 from detectsched.api.outbox_bodies import ChangeWebhook, CreateWebhook, RedriveDeliveries, unique_events
 from detectsched.api.outbox_schemas import (
@@ -47,7 +48,7 @@ class DeliveryQuery(BaseModel):
     """Only messages about this task."""
     event: Annotated[str, Field(pattern=r"^[a-z._]{1,64}$")] | None = None
     """Only messages of this event, as `command.notify` or `task.failed`."""
-    cursor: Annotated[str, Field(max_length=64)] | None = None
+    cursor: Cursor | None = None
     """Where to go on: the `next_cursor` of the page before."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     """Most messages on the page."""
