@@ -84,6 +84,21 @@ async def test_a_draft_begins_as_the_current_version_and_is_changed(rig: Rig, cl
     assert actions == ["publish_word_list", "edit_word_list_draft", "edit_word_list_draft", "publish_word_list"]
 
 
+async def test_shadow_mode_can_be_changed_alone(rig: Rig, client: httpx.AsyncClient) -> None:
+    """The other options stay; the list says in which mode it is."""
+    await client.put(MINE, json=words("a", options={"mode": "substring"}))
+    for shadow in (True, False):
+        await good(await client.patch(DRAFT, json={"shadow": shadow}))
+        diff = await good(await client.get(f"{MINE}/diff"))
+        assert (diff["old_options"]["shadow"], diff["new_options"]["shadow"]) == (not shadow, shadow)
+        published = await good(await client.post(f"{MINE}/publish"))
+        assert published["shadow"] is shadow
+    content = await load(rig.ledger, "acme", ListVersion("mine", 2))
+    assert content.options == ListOptions(mode=Mode.SUBSTRING, shadow=True)
+    versions = await good(await client.get(f"{MINE}/versions"))
+    assert [item["shadow"] for item in versions["items"]] == [False, True, False]
+
+
 async def test_nobody_overwrites_what_he_has_not_seen(client: httpx.AsyncClient) -> None:
     """A revision that was named must be the draft's; a version that was passed meanwhile is told."""
     await client.put(MINE, json=words("a"))
@@ -176,6 +191,7 @@ async def test_what_differs(client: httpx.AsyncClient) -> None:
     await client.put(MINE, json=words("a", "b", "c"))
     body = words("b", "c", "d", "e", options={"mode": "substring"})
     body["words"][0]["level"] = 5
+    body["words"][3]["allow"] = True
     await client.put(DRAFT, json=body)
     whole = await good(await client.get(f"{MINE}/diff"))
     assert (whole["old"], whole["new"], whole["added"], whole["removed"], whole["changed"]) == ("1", "draft", 2, 1, 1)

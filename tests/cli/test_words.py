@@ -46,9 +46,15 @@ async def test_from_a_file_to_a_version_and_back(rig: Rig, shell: Shell, tmp_pat
     assert listed[1].split()[:7] == ["fraud", "fraud", "3", "3", "yes", "no", "no"]
     versions = (await shell("words", "versions", "fraud", "-o", "json")).document
     assert [(item["version"], item["restores"]) for item in versions] == [(3, 1), (2, None), (1, None)]
+    assert (await shell("words", "set", "fraud", "--shadow", "--no-default", "--name", "Fraud")).status == 0
+    assert "  shadow: no -> yes" in (await shell("words", "diff", "fraud")).out.splitlines()
+    assert (await shell("words", "publish", "fraud")).out == "fraud is at version 4, 3 words, in shadow mode\n"
+    assert (await shell("words", "rollback", "fraud", "3")).out == "fraud is at version 5, 3 words\n"
     terms = (await shell("words", "terms", "fraud")).out.splitlines()
     assert terms[-2:] == ["of 0 hits since -; 0 terms in all", "3 words were not found: 套现, 的, secret"]
-    assert (await shell("words", "test", "nothing at all")).out == "nothing was found\nsearched by fraud v3\n"
+    assert (await shell("words", "test", "nothing at all")).out == "nothing was found\nsearched by no list\n"
+    named = await shell("words", "test", "nothing at all", "--list", "fraud")
+    assert named.out == "nothing was found\nsearched by fraud v5\n"
 
 
 async def test_an_image_is_tried(rig: Rig, shell: Shell, tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class ChangeDraft(RequestModel):
     is_default: bool | None = None
     options: Options | None = None
     """All options, not only those that change."""
+    shadow: bool | None = None
+    """Only this option: shadow mode."""
     remove: Annotated[tuple[WordName, ...], Field(max_length=_MOST_CHANGED)] = ()
     """Words that go; one that is not there is passed over."""
     add: Annotated[tuple[WordEntry, ...], Field(max_length=_MOST_CHANGED)] = ()
@@ -60,7 +62,7 @@ class ChangeDraft(RequestModel):
     @model_validator(mode="after")
     def _changes(self) -> Self:
         if not self.model_fields_set - {"revision"}:
-            raise ValueError("it changes nothing: give name, is_default, options, remove or add")
+            raise ValueError("it changes nothing: give name, is_default, options, shadow, remove or add")
         return self
 
     def edit(self) -> DraftEdit:
@@ -73,6 +75,7 @@ class ChangeDraft(RequestModel):
             name=self.name,
             is_default=self.is_default,
             options=None if self.options is None else self.options.checked(),
+            shadow=self.shadow,
             remove=[(word.text, word.allow) for word in self.remove],
             add=seen_once([word_of(entry) for entry in self.add], field="add") if self.add else (),
             seen=self.revision,

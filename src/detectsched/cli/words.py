@@ -14,7 +14,7 @@ from detectsched.errors import InvalidRequest
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Word lists: list, import, diff, test, publish, rollback, versions, terms.",
+    help="Word lists: list, import, set, diff, test, publish, rollback, versions, terms.",
     rich_markup_mode=None,
 )
 
@@ -88,6 +88,27 @@ async def import_(
     return Shown(
         report, [*lines, f"the draft of {list_id} has {draft['word_count']} words, revision {draft['revision']}"]
     )
+
+
+@app.command("set")
+@remote
+async def set_(
+    api: Api,
+    list_id: ListId,
+    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    default: Annotated[
+        bool | None, typer.Option("--default/--no-default", help="Whether it judges tasks that name no list.")
+    ] = None,
+    shadow: Annotated[
+        bool | None, typer.Option("--shadow/--no-shadow", help="Shadow mode: nothing follows from its hits.")
+    ] = None,
+) -> Shown:
+    """Change the draft of a list beside its words; what is not given stays as it is."""
+    given = {"name": name, "is_default": default, "shadow": shadow}
+    changes = {field: value for field, value in given.items() if value is not None}
+    draft = await api.patch(f"/api/word-lists/{part(list_id)}/draft", changes)
+    lines = [f"the draft of {list_id} has {draft['word_count']} words, revision {draft['revision']}; see it with diff"]
+    return Shown(draft, lines)
 
 
 @app.command()

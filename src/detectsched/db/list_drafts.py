@@ -42,7 +42,8 @@ ON CONFLICT DO NOTHING
 """
 _CHANGED: Final = """
 UPDATE word_list_draft d SET name = coalesce($3, name), is_default = coalesce($4, is_default),
-    options = coalesce($5, options), revision = revision + 1, updated_at = now(), updated_by = $6,
+    options = coalesce($5, options) || CASE WHEN $7::bool IS NULL THEN '{}' ELSE jsonb_build_object('shadow', $7) END,
+    revision = revision + 1, updated_at = now(), updated_by = $6,
     word_count = (SELECT count(*) FROM draft_word w WHERE w.tenant = d.tenant AND w.list_id = d.list_id)
 WHERE tenant = $1 AND list_id = $2
 RETURNING *
@@ -60,15 +61,16 @@ WHERE tenant = $1 AND list_id = $2
 
 @dataclass(frozen=True, slots=True)
 class DraftEdit:
-    """What is to become of a draft; None: as it is. ``replace`` drops its words first, then ``remove``, then ``add``.
+    """What is to become of a draft; None: as it is.
 
-    ``words`` must hold each (text, allow) once. ``seen`` is the revision that the editor has seen; 0: that there was
-    none.
+    ``shadow`` wins over that of ``options``. ``replace`` drops the words first, then ``remove`` takes some away, then
+    ``add`` appends some, each (text, allow) once. ``seen`` is the revision that the editor has seen; 0: there was none.
     """
 
     name: str | None = None
     is_default: bool | None = None
     options: ListOptions | None = None
+    shadow: bool | None = None
     replace: bool = False
     remove: Sequence[tuple[str, bool]] = ()
     add: Sequence[Word] = ()
@@ -92,7 +94,9 @@ async def edit(ledger: Ledger, tenant: str, list_id: str, wanted: DraftEdit, *, 
         await _remove(connection, tenant, list_id, wanted.remove)
         await _add(connection, tenant, list_id, wanted.add)
         options = None if wanted.options is None else options_to_json(wanted.options)
-        changed = await connection.fetchrow(_CHANGED, tenant, list_id, wanted.name, wanted.is_default, options, by.name)
+        changed = await connection.fetchrow(
+            _CHANGED, tenant, list_id, wanted.name, wanted.is_default, options, by.name, wanted.shadow
+        )
         count = changed["word_count"]
         if count > MOST_WORDS:
             raise InvalidRequest(f"the draft would have {count} words; a list has at most {MOST_WORDS}", field="add")
