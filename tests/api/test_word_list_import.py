@@ -216,6 +216,6 @@ async def test_a_hundred_thousand_words_do_not_hold_up_the_loop(client: httpx.As
     done.set()
     await probing
     assert (taken["words"], published["word_count"]) == (100_000, 100_000)
-    # The bound leaves room for a machine that does other things; alone it stays below 50 ms.
+    # 50 ms are wanted; the bound leaves room for a machine that does other things meanwhile.
     latest.sort()
     assert latest[-1] < 0.5, f"the loop stood still for {latest[-1]:.3f} s (median {latest[len(latest) // 2]:.4f} s)"

@@ -216,14 +216,17 @@ async def _remove(connection: Connection, tenant: str, list_id: str, words: Sequ
 
 async def _add(connection: Connection, tenant: str, list_id: str, words: Sequence[Word]) -> None:
     """Append words; one that is there already goes to the end."""
-    await _remove(connection, tenant, list_id, [(word.text, word.allow) for word in words])
     place = await connection.fetchval(
         "SELECT coalesce(max(position), -1) + 1 FROM draft_word WHERE tenant = $1 AND list_id = $2", tenant, list_id
     )
     for first in range(0, len(words), PAGE):
-        page = enumerate(words[first : first + PAGE], first + place)
+        page = words[first : first + PAGE]
+        if place:
+            await _remove(connection, tenant, list_id, [(word.text, word.allow) for word in page])
         await connection.copy_records_to_table(
             "draft_word",
-            records=[(tenant, list_id, position, *columns_of(word)) for position, word in page],
+            records=[
+                (tenant, list_id, position, *columns_of(word)) for position, word in enumerate(page, first + place)
+            ],
             columns=["tenant", "list_id", "position", *COLUMNS],
         )
