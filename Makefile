@@ -57,7 +57,7 @@ test-compat: venv ## Run the tests on Debian's Redis 7 and PostgreSQL 15 (instal
 	DETECTSCHED_TEST_REDIS=debian7 DETECTSCHED_TEST_POSTGRES=debian15 $(BIN)/pytest --ignore=tests/paddle $(ARGS)
 
 soak: venv ## Run what is too long for every day: every failpoint, long state machines, 20,000 tasks under every fault
-	MACHINE_EXAMPLES=2000 $(BIN)/pytest -q --timeout=0 tests/queueing/test_machine.py
+	MACHINE_EXAMPLES=2000 $(BIN)/pytest -q --timeout=0 tests/queueing/test_machine.py tests/queueing/test_ledger_machine.py
 	$(BIN)/python -m chaos.sweep $(ARGS)
 	$(BIN)/python -m chaos --tasks 20000 --rounds 4 $(ARGS)
 	$(BIN)/python -m chaos.objects $(ARGS)
