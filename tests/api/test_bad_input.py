@@ -263,7 +263,7 @@ async def test_paths_and_methods_that_do_not_exist(client: httpx.AsyncClient) ->
         ("PUT", "/api/ocr/text", "POST"),
         ("GET", "/api/tasks/batch", "POST"),
         ("POST", f"/api/tasks/{uuid4()}", "DELETE, GET"),
-        ("DELETE", "/api/word-lists/mine", "GET, PUT"),
+        ("PATCH", "/api/word-lists/mine", "DELETE, GET, PUT"),
     ):
         answer = await client.request(method, path)
         problem(answer, 405, "method_not_allowed")
