@@ -149,6 +149,10 @@ def test_the_pattern_of_object_names_is_what_is_taken(document: dict[str, Any], 
         ("RuleEntry", {"kind": "regex", "pattern": "a+"}, True),
         ("RuleEntry", {"kind": "email"}, True),
         ("RuleEntry", {"kind": "regex", "pattern": ""}, False),
+        ("ChangeDraft", {"remove": []}, True),
+        ("ChangeDraft", {"revision": 1}, False),
+        ("TryWordLists", {"text": "t"}, True),
+        ("TryWordLists", {}, False),
         ("DetectionReports", [{"report_id": "r", "mac": MAC}], True),
         ("DetectionReports", [], False),
     ],
@@ -197,6 +201,33 @@ async def test_every_time_and_every_cursor_can_be_asked_for(client: httpx.AsyncC
     assert answer.status_code == 200, answer.text
 
 
+async def test_every_number_of_a_version_can_be_asked_for(client: httpx.AsyncClient) -> None:
+    """Also the greatest, which no list has."""
+    for path in ("versions/2147483647", "diff?old=999999999&new=current"):
+        problem(await client.get(f"/api/word-lists/mine/{path}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("by", ["hour", "day", "total"])
+async def test_a_time_zone_that_is_none_is_refused(client: httpx.AsyncClient, by: str) -> None:
+    """Also where nothing is counted by days."""
+    answer = await client.get("/api/reports/tasks", params={"by": by, "zone": "Atlantis/Capital"})
+    problem(answer, 422, "invalid_request", field="zone")
+
+
+def test_forms_hold_no_null(document: dict[str, Any]) -> None:
+    """A form cannot say it: generated clients would send the word."""
+    for name in ("ImageForm", "CalculateForm", "TryWordListsForm"):
+        for field, said in document["components"]["schemas"][name]["properties"].items():
+            assert "anyOf" not in said, (name, field)
+
+
+def test_generated_clients_know_every_type_of_body(document: dict[str, Any]) -> None:
+    """Of a body with a type that they do not know they leave out the operation."""
+    known = {"application/json", "multipart/form-data", "application/octet-stream"}
+    for path, operation in operations(document):
+        assert set(operation.get("requestBody", {}).get("content", {})) <= known, path
+
+
 async def test_what_is_to_happen_too_late_is_still_refused(client: httpx.AsyncClient) -> None:
     """As is any time more than 30 days ahead; one that is past means now, however long."""
     body = {"text": "t", "mac": MAC}
@@ -214,6 +245,7 @@ async def test_what_is_to_happen_too_late_is_still_refused(client: httpx.AsyncCl
         ("PATCH", "/api/objects/a/b/commands", "GET"),
         ("PATCH", f"/api/objects/case/commands/{uuid4()}/ack", "POST"),
         ("DELETE", "/api/objects/case%2017", "GET, PATCH"),
+        ("PATCH", "/api/word-lists/test", "DELETE, GET, POST, PUT"),
     ],
 )
 async def test_a_wrong_method_is_not_taken_for_a_name(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 from detectsched.api import openapi
 from detectsched.api.auth import Authentication
@@ -66,7 +67,7 @@ def create_app(context: ApiContext) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     app.state.context = context
-    methods: defaultdict[str, set[str]] = defaultdict(set)
+    routes: list[APIRoute] = []
     # A batch's path would be taken for a task's id, and that of an object's commands for an object's name.
     for module in (
         ocr,
@@ -95,16 +96,14 @@ def create_app(context: ApiContext) -> FastAPI:
         operations,
     ):
         app.include_router(module.router)
-        for route in module.router.routes:
-            if isinstance(route, APIRoute):
-                methods[route.path] |= route.methods or set()
+        routes += [route for route in module.router.routes if isinstance(route, APIRoute)]
 
     async def answer(request: Request, error: Exception) -> Response:
         response = context.answer(request.scope, error)
         if response.status_code == 405:
             # Starlette names the methods of the first route that has the path, not of all.
-            path = getattr(request.scope.get("route"), "path", "")
-            response.headers["Allow"] = ", ".join(sorted(methods[path])) or response.headers.get("Allow", "")
+            allowed = {method for route in routes if _has_path(route, request.scope) for method in route.methods or ()}
+            response.headers["Allow"] = ", ".join(sorted(allowed)) or response.headers.get("Allow", "")
         return response
 
     for kind in HANDLED:
@@ -114,6 +113,10 @@ def create_app(context: ApiContext) -> FastAPI:
     app.add_middleware(Authentication, keys=context.keys)
     app.add_middleware(Edge, metrics=context.metrics, stopping=context.stopping, answer=context.answer)
     return app
+
+
+def _has_path(route: APIRoute, scope: Scope) -> bool:
+    return route.matches(scope)[0] is not Match.NONE
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -39,9 +39,6 @@ class RequestModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
 
 
-_ONE_OWNER: Final = exactly_one(("mac", "object"))
-
-
 class Scheduling(RequestModel):
     """What all submissions have."""
 
@@ -60,7 +57,7 @@ class Scheduling(RequestModel):
 class Submit(Scheduling):
     """A submission of a device or an object; exactly one of `mac` and `object` says whose task it is."""
 
-    model_config = ConfigDict(json_schema_extra=_ONE_OWNER)
+    model_config = ConfigDict(json_schema_extra=exactly_one(("mac", "object")))
 
     mac: Mac | None = None
     """The device: a MAC address in any usual spelling."""
@@ -90,7 +87,7 @@ class SubmitImage(Submit):
     """The lane to run in; without it `ocr`."""
 
 
-def _without_null(schema: dict[str, Any]) -> None:
+def without_null(schema: dict[str, Any]) -> None:
     """Take null out of a schema's fields: a form cannot say it, and generated clients would send the word None."""
     for field in schema["properties"].values():
         choices = field.pop("anyOf", [])
@@ -98,15 +95,10 @@ def _without_null(schema: dict[str, Any]) -> None:
         field.pop("default", None)
 
 
-def _of_one_owner(schema: dict[str, Any]) -> None:
-    _without_null(schema)
-    schema.update(_ONE_OWNER)
-
-
 class ImageForm(Submit):
     """An image to be read, as a form; every field but the file is text."""
 
-    model_config = ConfigDict(strict=False, json_schema_extra=_of_one_owner)
+    model_config = ConfigDict(strict=False, json_schema_extra=without_null)
 
     image: bytes
     """The image file, as a part with a file name."""
@@ -152,7 +144,7 @@ class Calculate(_Calculate):
 class CalculateForm(_Calculate):
     """A payload of an object, as a form; every field but the file is text."""
 
-    model_config = ConfigDict(strict=False, json_schema_extra=_without_null)
+    model_config = ConfigDict(strict=False, json_schema_extra=without_null)
 
     payload: bytes
     """The payload, as a part with a file name."""

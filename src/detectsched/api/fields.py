@@ -87,6 +87,11 @@ def none_of(*names: str) -> dict[str, Any]:
     return {"properties": {name: {"type": "null"} for name in names}}
 
 
+def left_out(*names: str) -> dict[str, Any]:
+    """Return the case that every one of these fields is left out."""
+    return {"properties": dict.fromkeys(names, False)}
+
+
 def exactly_one(*pairs: tuple[str, str]) -> dict[str, Any]:
     """Return the keywords that say that of each pair of fields one is given, and the other is left out or null."""
     if not pairs:

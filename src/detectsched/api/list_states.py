@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Annotated, Final, Self
 
 import msgspec
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from detectsched.api.bodies import RequestModel
-from detectsched.api.fields import WHOLE
+from detectsched.api.fields import WHOLE, left_out, never
 from detectsched.api.lists import ListedOptions, ListedWord, Name, Options, WholeWordList, WordEntry, seen_once, word_of
 from detectsched.api.schemas import ResponseModel
 from detectsched.db.list_drafts import DraftEdit
@@ -23,8 +23,10 @@ from detectsched.wordlist import Word
 _MOST_CHANGED: Final = 5_000
 """Words that one change adds or removes; of more the whole draft is sent, or a file."""
 
-Revision = Annotated[int, Field(ge=0), WHOLE]
-Version = Annotated[int, Field(ge=0), WHOLE]
+_MOST: Final = 2**31 - 1
+
+Revision = Annotated[int, Field(ge=0, le=_MOST), WHOLE]
+Version = Annotated[int, Field(ge=0, le=_MOST), WHOLE]
 
 
 class PutDraft(WholeWordList):
@@ -45,6 +47,8 @@ class WordName(RequestModel):
 
 class ChangeDraft(RequestModel):
     """A change of a draft; what is absent stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra=never(left_out("name", "is_default", "options", "remove", "add")))
 
     name: Name | None = None
     is_default: bool | None = None
@@ -94,7 +98,7 @@ class PublishDraft(RequestModel):
 class RollBack(RequestModel):
     """Which version comes back."""
 
-    version: Annotated[int, Field(ge=1), WHOLE]
+    version: Annotated[int, Field(ge=1, le=_MOST), WHOLE]
     """The version whose words and options become the next one."""
     expected_version: Version | None = None
     """The version that is to be replaced; if another is current, nothing is published."""

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from detectsched.api.bodies import ListId, RequestModel
+from detectsched.api.bodies import ListId, RequestModel, without_null
+from detectsched.api.fields import exactly_one
 from detectsched.api.schemas import Hit, ListVersion, ResponseModel
 from detectsched.api.views import hits_found
 from detectsched.db import list_drafts, list_versions, word_lists
@@ -41,6 +42,8 @@ class _Tried(RequestModel):
 class TryWordLists(_Tried):
     """A text to try lists on, or a task whose text or image was read before; exactly one of both."""
 
+    model_config = ConfigDict(json_schema_extra=exactly_one(("text", "task_id")))
+
     text: Annotated[str, StringConstraints(min_length=1)] | None = None
     task_id: UUID | None = None
 
@@ -54,7 +57,7 @@ class TryWordLists(_Tried):
 class TryWordListsForm(_Tried):
     """An image to try lists on, as a form."""
 
-    model_config = ConfigDict(strict=False)
+    model_config = ConfigDict(strict=False, json_schema_extra=without_null)
 
     image: bytes
     """The image file, as a part with a file name."""

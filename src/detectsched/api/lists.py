@@ -148,7 +148,7 @@ class WholeWordList(RequestModel):
 class PublishWordList(WholeWordList):
     """The new state of a word list."""
 
-    expected_version: Annotated[int, Field(ge=0), WHOLE] | None = None
+    expected_version: Annotated[int, Field(ge=0, le=2**31 - 1), WHOLE] | None = None
     """The version that is to be replaced, 0 for none; if another is current, nothing is published."""
 
 

@@ -183,9 +183,10 @@ def lines_body() -> dict[str, Any]:
 
 
 def file_body(*media_types: str) -> dict[str, Any]:
-    """Return the documentation of a body that is a file, of one of several types."""
-    schema = {"schema": {"type": "string", "format": "binary"}}
-    return {"requestBody": {"required": True, "content": dict.fromkeys((BYTES, *media_types), schema)}}
+    """Return the documentation of a body that is a file, of one of several types: bytes, as of `lines_body`."""
+    description = f"The file; rather said as {' or '.join(f'`{each}`' for each in media_types)} where you can."
+    content = {BYTES: {"schema": {"type": "string", "format": "binary"}}}
+    return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
 def many_body(model: str, line: str) -> dict[str, Any]:

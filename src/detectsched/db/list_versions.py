@@ -111,7 +111,8 @@ async def versions(ledger: Ledger, tenant: str, list_id: str, *, before: int | N
     async with ledger.connection() as connection:
         rows = await connection.fetch(
             "SELECT version, word_count, published_at, published_by, options, restores FROM word_list_version "
-            "WHERE tenant = $1 AND list_id = $2 AND ($3::int IS NULL OR version < $3) ORDER BY version DESC LIMIT $4",
+            "WHERE tenant = $1 AND list_id = $2 AND ($3::bigint IS NULL OR version < $3) "
+            "ORDER BY version DESC LIMIT $4",
             tenant,
             list_id,
             before,
