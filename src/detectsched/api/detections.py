@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 from pydantic import Field, RootModel, StringConstraints
 
@@ -24,7 +25,16 @@ _MOST_HITS: Final = 500
 ReportId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 Category = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,64}$")]
-Kind = Literal["text", "image", "audio", "video", "other"]
+
+
+class DetectionKind(StrEnum):
+    """What a device has examined."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    AUDIO = "audio"
+    VIDEO = "video"
+    OTHER = "other"
 
 
 class DetectionHit(RequestModel):
@@ -47,7 +57,7 @@ class DetectionReport(RequestModel):
     """Names this report: sent again it is stored once, however often."""
     mac: Mac
     """The device: a MAC address in any usual spelling."""
-    kind: Kind = "other"
+    kind: DetectionKind = DetectionKind.OTHER
     """What was examined."""
     detected_at: Moment | None = None
     """When, by the device's clock; without it, or where that cannot be, when the report came."""
@@ -112,7 +122,7 @@ class DetectionView(ResponseModel):
 
     report_id: str
     mac: str
-    kind: str
+    kind: DetectionKind
     detected_at: datetime
     clock_was_wrong: bool
     received_at: datetime
@@ -175,7 +185,7 @@ def view(row: Report) -> DetectionView:
     return DetectionView(
         report_id=row.report_id,
         mac=row.mac,
-        kind=row.kind,
+        kind=DetectionKind(row.kind),
         detected_at=row.detected_at,
         clock_was_wrong=row.clock_was_wrong,
         received_at=row.created_at,

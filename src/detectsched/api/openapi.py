@@ -190,10 +190,13 @@ def file_body(*media_types: str) -> dict[str, Any]:
 
 
 def many_body(model: str, line: str) -> dict[str, Any]:
-    """Return the documentation of a JSON body of a model, or one of lines: bytes, as of `lines_body`."""
+    """Return the documentation of a JSON body of a model, or one of lines; these are only told.
+
+    They can say no more than an array does, and a client of two types of body is generated wrong where the operation
+    has no parameter (openapi-python-client 0.29).
+    """
     documented = body(json=model, encrypted=True)
-    content = documented["requestBody"]["content"]
-    content[BYTES] = {"schema": {"type": "string", "format": "binary", "description": f"One `{line}` per line."}}
+    documented["requestBody"]["description"] += f" One `{line}` per line may be sent as `{NDJSON}`."
     return documented
 
 

@@ -17,10 +17,10 @@ from detectsched.api.detections import (
     Category,
     DetectionAnswer,
     DetectionBatchOutcome,
+    DetectionKind,
     DetectionOutcome,
     DetectionPage,
     DetectionReport,
-    Kind,
     Word,
     new_report,
     receipt,
@@ -56,7 +56,7 @@ class DetectionQuery(BaseModel):
 
     mac: Mac | None = None
     """Only those of this device, in any usual spelling of its MAC address."""
-    kind: Kind | None = None
+    kind: DetectionKind | None = None
     """Only those of this kind."""
     word: Word | None = None
     """Only those in which this word was found."""
