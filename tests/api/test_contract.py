@@ -214,6 +214,16 @@ async def test_a_time_zone_that_is_none_is_refused(client: httpx.AsyncClient, by
     problem(answer, 422, "invalid_request", field="zone")
 
 
+async def test_only_formats_that_a_route_has_are_named(client: httpx.AsyncClient, document: dict[str, Any]) -> None:
+    """The others are refused."""
+    for path, other in (("/api/audit", "xlsx"), ("/api/reports/tasks", "ndjson")):
+        [said] = [each for each in document["paths"][path]["get"]["parameters"] if each["name"] == "format"]
+        [name] = [choice["$ref"].rpartition("/")[2] for choice in said["schema"]["anyOf"] if "$ref" in choice]
+        for form in document["components"]["schemas"][name]["enum"]:
+            assert (await client.get(path, params={"format": form})).status_code == 200
+        problem(await client.get(path, params={"format": other}), 422, "invalid_request", field="format")
+
+
 def test_forms_hold_no_null(document: dict[str, Any]) -> None:
     """A form cannot say it: generated clients would send the word."""
     for name in ("ImageForm", "CalculateForm", "TryWordListsForm"):

@@ -64,11 +64,15 @@ class Table:
     row_of: Callable[[Any], Sequence[Cell]]
 
 
-def format_of(request: Request, asked: Format | None, offered: Sequence[Format]) -> Format:
-    """Return how to answer: as ``format=`` says, else the first of Accept that is offered, else JSON."""
+def format_of(request: Request, asked: StrEnum | None, offered: type[StrEnum]) -> Format:
+    """Return how to answer: as ``format=`` says, else the first of Accept that is offered, else JSON.
+
+    ``offered`` are those of `Format` that the route has, as a type of its own: the OpenAPI document names no others.
+    """
     if asked is not None:
-        return asked
-    by_type = {MEDIA_TYPES[each].partition(";")[0]: each for each in offered}
+        return Format(asked.value)
+    formats = [Format(each.value) for each in offered]
+    by_type = {MEDIA_TYPES[each].partition(";")[0]: each for each in formats}
     for part in request.headers.get("accept", "").split(","):
         found = by_type.get(part.partition(";")[0].strip().lower())
         if found is not None:

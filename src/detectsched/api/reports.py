@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from detectsched.api.bodies import Lane
 from detectsched.api.detections import Category, Word
-from detectsched.api.export import Format
 from detectsched.api.fields import Mac
 from detectsched.api.moments import Moment
 from detectsched.clock import utc_now
@@ -39,6 +38,17 @@ class State(StrEnum):
     REPORTED = "reported"
 
 
+class ReportFormat(StrEnum):
+    """How a report is answered."""
+
+    JSON = "json"
+    """A page, for programs."""
+    CSV = "csv"
+    """All of it, for spreadsheets."""
+    XLSX = "xlsx"
+    """All of it, as an Excel workbook."""
+
+
 class ReportQuery(BaseModel):
     """What all reports can be asked for; a misspelt filter is refused, since it would count everything."""
 
@@ -56,7 +66,7 @@ class ReportQuery(BaseModel):
     """Only this lane."""
     order: Order = Order.TIME
     """The earliest first, or those of most tasks or hits."""
-    format: Format | None = None
+    format: ReportFormat | None = None
     """How to answer; without it as Accept says, else a page of JSON."""
     bom: bool = False
     """Begin CSV with a byte order mark, by which Excel knows that it is UTF-8."""

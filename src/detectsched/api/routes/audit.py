@@ -6,6 +6,7 @@ import base64
 import binascii
 import struct
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -24,12 +25,22 @@ from detectsched.errors import InvalidRequest
 
 router = APIRouter(prefix="/api/audit", tags=["audit"])
 
-_OFFERED: Final = (Format.JSON, Format.CSV, Format.NDJSON)
 _ANSWERS: Final = documented(Format.CSV, Format.NDJSON) | problems()
 _COLUMNS: Final = ("id", "at", "actor", "action", "subject", "outcome", "request_id", "detail")
 _POSITION: Final = struct.Struct(">qq")
 
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=400, pattern=r"^[^\x00]+$")]
+
+
+class AuditFormat(StrEnum):
+    """How the audit log is answered."""
+
+    JSON = "json"
+    """A page, for programs."""
+    CSV = "csv"
+    """All of it, for spreadsheets."""
+    NDJSON = "ndjson"
+    """All of it, one JSON document per line."""
 
 
 class AuditQuery(BaseModel):
@@ -49,7 +60,7 @@ class AuditQuery(BaseModel):
     """Only what was done then or later."""
     until: Moment | None = None
     """Only what was done before then."""
-    format: Format | None = None
+    format: AuditFormat | None = None
     """How to answer; without it as Accept says, else a page of JSON."""
     bom: bool = False
     """Begin CSV with a byte order mark, by which Excel knows that it is UTF-8."""
@@ -107,9 +118,7 @@ async def _answer(request: Request, context: ApiContext, query: AuditQuery, tena
         until=query.until,
         before=None if query.cursor is None else _position_of(query.cursor),
     )
-    form = format_of(request, query.format, _OFFERED)
-    if form not in _OFFERED:
-        raise InvalidRequest("the audit log is answered as json, csv or ndjson", field="format")
+    form = format_of(request, query.format, AuditFormat)
     if form is not Format.JSON:
         table = Table(name, _COLUMNS, audit_reads.all_entries(context.ledger, tenant, wanted), tuple)
         return await context.exports.answer(table, form, bom=query.bom)

@@ -22,14 +22,12 @@ from detectsched.api.report_rows import (
     task_fields,
     word_fields,
 )
-from detectsched.api.reports import ReportQuery, TaskReportQuery, TenantReportQuery, WordReportQuery
+from detectsched.api.reports import ReportFormat, ReportQuery, TaskReportQuery, TenantReportQuery, WordReportQuery
 from detectsched.db import reports
 from detectsched.db.reports import Wanted
-from detectsched.errors import InvalidRequest
 
 router = APIRouter(prefix="/api/reports", tags=["reports"])
 
-_OFFERED: Final = (Format.JSON, Format.CSV, Format.XLSX)
 _ANSWERS: Final = documented(Format.CSV, Format.XLSX) | problems()
 
 
@@ -73,9 +71,7 @@ async def _report(
     request: Request, context: ApiContext, query: ReportQuery, wanted: Wanted, name: str
 ) -> TaskReportPage | WordReportPage | Response:
     source = _WORDS if name == "words" else _TASKS
-    form = format_of(request, query.format, _OFFERED)
-    if form not in _OFFERED:
-        raise InvalidRequest("this is answered as json, csv or xlsx", field="format")
+    form = format_of(request, query.format, ReportFormat)
     if wanted.zone != "UTC":
         await reports.check_zone(context.ledger, wanted.zone)
     if form is Format.JSON:
