@@ -224,6 +224,17 @@ async def test_only_formats_that_a_route_has_are_named(client: httpx.AsyncClient
         problem(await client.get(path, params={"format": other}), 422, "invalid_request", field="format")
 
 
+def test_whatever_is_sent_is_described(document: dict[str, Any]) -> None:
+    """Every parameter, and every field of a body."""
+    for path, operation in operations(document):
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), (path, parameter["name"])
+    for name, schema in document["components"]["schemas"].items():
+        if schema.get("additionalProperties") is False:
+            for field, said in schema["properties"].items():
+                assert said.get("description"), (name, field)
+
+
 def test_forms_hold_no_null(document: dict[str, Any]) -> None:
     """A form cannot say it: generated clients would send the word."""
     for name in ("ImageForm", "CalculateForm", "TryWordListsForm"):

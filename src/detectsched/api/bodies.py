@@ -154,6 +154,7 @@ class TextLine(SubmitText):
     """A line of a batch: a text."""
 
     kind: Literal["text"]
+    """What the line is."""
     idempotency_key: Annotated[IdempotencyKey | None, Field(description=_KEY_WORDS)] = None
 
 
@@ -161,6 +162,7 @@ class ImageLine(SubmitImage):
     """A line of a batch: an image."""
 
     kind: Literal["image"]
+    """What the line is."""
     idempotency_key: Annotated[IdempotencyKey | None, Field(description=_KEY_WORDS)] = None
 
 

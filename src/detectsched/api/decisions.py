@@ -126,11 +126,13 @@ class LetterSelection(RequestModel):
     reason: ReasonWord | None = None
     """Only those that died of this, as in `error.reason`."""
     lane: Lane | None = None
+    """Only those of this lane."""
     mac: Mac | None = None
     """Only those of this device, in any usual spelling of its MAC address."""
     object: ObjectName | None = None
     """Only those of this object."""
     kind: TaskKind | None = None
+    """Only those of this kind."""
     since: Moment | None = None
     """Only those that died at this time or later."""
     until: Moment | None = None

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
+from uuid import UUID
 
+from fastapi import Path
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from detectsched.task import MAX_OBJECT_NAME
@@ -71,6 +73,15 @@ Cursor = Annotated[str, _told(pattern=_CURSOR), AfterValidator(_is_cursor)]
 
 NAMED: Final = "x-named"
 """Names the component that stands in the document in place of a schema: names that this server knows (`openapi`)."""
+
+
+def _id_of(what: str) -> Any:
+    return Path(description=f"The {what}'s id.")
+
+
+TaskId = Annotated[UUID, _id_of("task")]
+CommandId = Annotated[UUID, _id_of("command")]
+WebhookId = Annotated[UUID, _id_of("webhook")]
 
 
 def never(case: Mapping[str, Any]) -> dict[str, Any]:

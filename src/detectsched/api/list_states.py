@@ -51,7 +51,9 @@ class ChangeDraft(RequestModel):
     model_config = ConfigDict(json_schema_extra=never(left_out("name", "is_default", "options", "remove", "add")))
 
     name: Name | None = None
+    """What people call it."""
     is_default: bool | None = None
+    """Whether it judges tasks that name no lists."""
     options: Options | None = None
     """All options, not only those that change."""
     shadow: bool | None = None

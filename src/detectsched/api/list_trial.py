@@ -45,7 +45,9 @@ class TryWordLists(_Tried):
     model_config = ConfigDict(json_schema_extra=exactly_one(("text", "task_id")))
 
     text: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """The text."""
     task_id: UUID | None = None
+    """The task."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -79,8 +79,11 @@ class RuleEntry(RequestModel):
     name: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,64}$")] = ""
     """What hits show as the word; without it the kind."""
     category: _Category = "default"
+    """What kind of finding it is."""
     level: _Level = 1
+    """How grave it is."""
     tags: _Tags = ()
+    """Shown with its hits."""
     pattern: Annotated[str, StringConstraints(max_length=MOST_PATTERN_CHARACTERS, pattern=r"^[^\x00]*$")] = ""
     """For `regex`: the expression, in RE2's syntax, matched against the text as it is."""
     min_digits: Annotated[int, Field(ge=4, le=100), WHOLE] = 8

@@ -13,7 +13,7 @@ from detectsched.api.bodies import ListId, read_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of
 from detectsched.api.cursors import cursor_of, position_of
-from detectsched.api.fields import Cursor, Mac, ObjectName
+from detectsched.api.fields import CommandId, Cursor, Mac, ObjectName
 from detectsched.api.openapi import body, problems
 from detectsched.api.outbox_bodies import PutCommandPolicy
 from detectsched.api.outbox_schemas import (
@@ -131,7 +131,7 @@ async def list_commands(context: Context, caller: Reader, query: Annotated[Comma
 
 
 @router.get("/commands/{command_id}", responses=problems(404))
-async def get_command(command_id: UUID, context: Context, caller: Reader) -> CommandDetail:
+async def get_command(command_id: CommandId, context: Context, caller: Reader) -> CommandDetail:
     """Get a command with what webhooks were told of it."""
     row = await commands.get_command(context.ledger, caller.tenant, command_id)
     if row is None:
@@ -151,7 +151,7 @@ async def take_device_commands(mac: DeviceMac, context: Context, caller: Submitt
 
 @router.post("/devices/{mac}/commands/{command_id}/ack", responses=problems(404))
 async def acknowledge_device_command(
-    mac: DeviceMac, command_id: UUID, context: Context, caller: Submitter
+    mac: DeviceMac, command_id: CommandId, context: Context, caller: Submitter
 ) -> CommandView:
     """Say that a device has carried a command out; saying it again changes nothing."""
     return await _acknowledge(context, Addressee(caller.tenant, normalise_mac(mac)), command_id)
@@ -167,7 +167,7 @@ async def take_object_commands(
 
 @router.post(f"/objects/{OBJECT}/commands/{{command_id}}/ack", responses=problems(404))
 async def acknowledge_object_command(
-    name: NamedObject, command_id: UUID, context: Context, caller: Submitter
+    name: NamedObject, command_id: CommandId, context: Context, caller: Submitter
 ) -> CommandView:
     """Say that a command about an object was carried out; saying it again changes nothing."""
     return await _acknowledge(context, Addressee(caller.tenant, normalise_object(name), is_object=True), command_id)

@@ -19,6 +19,7 @@ from detectsched.api.explanation import (
     summary,
     why_not_serving,
 )
+from detectsched.api.fields import TaskId
 from detectsched.api.openapi import problems
 from detectsched.api.states import Explanation, Places, Scores, ServingRunner, WaitReason
 from detectsched.db import control, reads
@@ -41,7 +42,7 @@ router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
 
 @router.get("/{task_id:uuid}/explain", responses=problems(404))
-async def explain_task(task_id: UUID, context: Context, caller: Reader) -> Explanation:
+async def explain_task(task_id: TaskId, context: Context, caller: Reader) -> Explanation:
     """Explain why a task waits: every obstacle, its place, its scores, the lane's runners, and when it should start."""
     row = await _row(context, caller.tenant, task_id)
     standing = None

@@ -14,7 +14,7 @@ from detectsched import failpoints
 from detectsched.api.auth import Reader, Submitter
 from detectsched.api.bodies import Lane
 from detectsched.api.context import ApiContext, Context
-from detectsched.api.fields import Mac, ObjectName
+from detectsched.api.fields import Mac, ObjectName, TaskId
 from detectsched.api.openapi import problems
 from detectsched.api.schemas import Cancellation, TaskDetail, TaskPage
 from detectsched.api.views import detail, summary
@@ -81,7 +81,7 @@ async def list_tasks(context: Context, caller: Reader, query: Annotated[TaskQuer
 
 @router.get("/{task_id:uuid}", responses=problems(404, 405))
 async def get_task(
-    task_id: UUID,
+    task_id: TaskId,
     context: Context,
     caller: Reader,
     wait: Annotated[
@@ -109,7 +109,7 @@ async def get_task(
 
 
 @router.delete("/{task_id:uuid}", responses=_STOPPING | problems(404, 405, 409))
-async def cancel_task(task_id: UUID, response: Response, context: Context, caller: Submitter) -> Cancellation:
+async def cancel_task(task_id: TaskId, response: Response, context: Context, caller: Submitter) -> Cancellation:
     """Cancel a task: one that waits at once (200), one that runs as soon as its runner has stopped it (202)."""
     state = await transitions.cancel(context.ledger, caller.tenant, task_id)
     if state is None:

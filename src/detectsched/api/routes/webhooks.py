@@ -13,7 +13,7 @@ from detectsched.api.bodies import read_json, read_optional_json
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.control import actor_of
 from detectsched.api.cursors import cursor_of, position_of
-from detectsched.api.fields import Cursor
+from detectsched.api.fields import Cursor, WebhookId
 from detectsched.api.openapi import body, optional_body, problems
 from detectsched.api.outbox_bodies import ChangeWebhook, CreateWebhook, RedriveDeliveries, unique_events
 from detectsched.api.outbox_schemas import (
@@ -79,13 +79,13 @@ async def list_webhooks(context: Context, caller: Admin) -> WebhookPage:
 
 
 @router.get("/webhooks/{webhook_id}", responses=problems(404))
-async def get_webhook(webhook_id: UUID, context: Context, caller: Admin) -> WebhookView:
+async def get_webhook(webhook_id: WebhookId, context: Context, caller: Admin) -> WebhookView:
     """Get a webhook."""
     return WebhookView.model_validate(await webhooks.webhook(context.ledger, caller.tenant, webhook_id))
 
 
 @router.patch("/webhooks/{webhook_id}", responses=problems(400, 404, 415), openapi_extra=body(json="ChangeWebhook"))
-async def change_webhook(webhook_id: UUID, request: Request, context: Context, caller: Admin) -> WebhookView:
+async def change_webhook(webhook_id: WebhookId, request: Request, context: Context, caller: Admin) -> WebhookView:
     """Change a webhook; one that was disabled is enabled again by `{"enabled": true}`."""
     changes = (await read_json(request, ChangeWebhook)).columns()
     if "url" in changes:
@@ -95,14 +95,14 @@ async def change_webhook(webhook_id: UUID, request: Request, context: Context, c
 
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, responses=problems(404))
-async def delete_webhook(webhook_id: UUID, context: Context, caller: Admin) -> Response:
+async def delete_webhook(webhook_id: WebhookId, context: Context, caller: Admin) -> Response:
     """Delete a webhook with everything that was, or was to be, sent to it."""
     await webhooks.delete_webhook(context.ledger, caller.tenant, webhook_id, by=actor_of(caller))
     return Response(status_code=204)
 
 
 @router.post("/webhooks/{webhook_id}/rotate-secret", responses=problems(404))
-async def rotate_webhook_secret(webhook_id: UUID, context: Context, caller: Admin) -> NewSecret:
+async def rotate_webhook_secret(webhook_id: WebhookId, context: Context, caller: Admin) -> NewSecret:
     """Replace a webhook's secret; the one before signs as well for a while, so that the receiver can change over."""
     return await _rotate(context, caller, webhook_id)
 
