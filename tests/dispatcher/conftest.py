@@ -1,4 +1,4 @@
-"""A relay that does nothing by itself, its outbox, and a receiver."""
+"""A ledger, an opened queue with a clock of its own, and a relay that does nothing by itself with its receiver."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pydantic import SecretStr
 
 from detectsched.db.connection import Ledger
 from detectsched.dispatcher.relay import Relay
-from detectsched.settings import PostgresSettings
+from detectsched.settings import PostgresSettings, Settings
 from tests.dispatcher.relaying import CALM, LAX
+from tests.support.actors import Bench
 from tests.support.outbox import Outbox
 from tests.support.receiver import Receiver, receiving
 
@@ -21,6 +22,14 @@ async def ledger(postgres_url: str) -> AsyncIterator[Ledger]:
     opened = Ledger(PostgresSettings(url=SecretStr(postgres_url), pool_size=4, read_pool_size=2))
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def bench(settings: Settings) -> AsyncIterator[Bench]:
+    """Give an opened queue."""
+    opened = await Bench.opened(settings)
+    yield opened
+    await opened.clients.close()
 
 
 @pytest.fixture
