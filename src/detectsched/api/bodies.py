@@ -8,7 +8,7 @@ from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, RootModel, StringConstraints, ValidationError
 from starlette.requests import Request
 
-from detectsched.api.fields import NAMED, WHOLE, Mac, ObjectName, Url, exactly_one
+from detectsched.api.fields import NAMED, WHOLE, Mac, ObjectName, Text, Url, exactly_one
 from detectsched.api.moments import Moment
 from detectsched.api.problems import refusal_of
 from detectsched.errors import UnsupportedMedia
@@ -68,7 +68,7 @@ class Submit(Scheduling):
 class SubmitText(Submit):
     """A text to be matched against word lists."""
 
-    text: Annotated[str, StringConstraints(min_length=1)]
+    text: Text
     """The text."""
 
 
@@ -116,7 +116,7 @@ class Handle(Scheduling):
 class HandleText(Handle):
     """A text of an object, to be matched against word lists."""
 
-    text: Annotated[str, StringConstraints(min_length=1)]
+    text: Text
     """The text."""
 
 

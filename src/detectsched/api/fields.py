@@ -52,6 +52,8 @@ ObjectName = Annotated[
     _told(maxLength=MAX_OBJECT_NAME, pattern=_NAME, examples=["case 17"]),
 ]
 """An object, in any spelling; one that is shorter in the form that identifies it may be longer here."""
+Text = Annotated[str, StringConstraints(min_length=1), _told(pattern=r"^[^\u0000]+$")]
+"""A text to be searched; PostgreSQL cannot store U+0000."""
 Url = Annotated[
     str,
     StringConstraints(min_length=1, max_length=2000),
