@@ -39,10 +39,14 @@ check: venv ## Run every static check
 	$(BIN)/python -m tools.lua_lint src/detectsched/queueing/lua
 	$(BIN)/python -m tools.settings_doc --check
 
-test: test-main test-paddle ## Run all tests; `make test-main ARGS="-k fair -x"` passes arguments to pytest
+test: test-main test-chaos test-paddle ## Run all tests; `make test-main ARGS="-k fair -x"` passes arguments to pytest
 
-test-main: venv ## Run the tests that need no PaddleOCR
-	$(BIN)/pytest --ignore=tests/paddle $(ARGS)
+# Two processes, each with a Valkey and a PostgreSQL of its own: half of the time is waiting for real programs.
+test-main: venv ## Run the tests that need neither the whole machine nor PaddleOCR
+	$(BIN)/pytest --ignore=tests/paddle --ignore=tests/chaos -n 2 --dist worksteal $(ARGS)
+
+test-chaos: venv ## Run the tests that break a whole system under load, one at a time
+	$(BIN)/pytest tests/chaos $(ARGS)
 
 soak-images: venv ## Read 500 mixed images with crashes among them, and watch memory (many minutes)
 	$(BIN)/pytest -m soak tests/soak $(ARGS)
@@ -76,4 +80,4 @@ clean: ## Remove environments and caches (data directories stay)
 	rm -rf $(VENV) $(PADDLE_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help venv check soak-images test test-main test-paddle test-compat soak demo docs lock clean
+.PHONY: help venv check soak-images test test-main test-chaos test-paddle test-compat soak demo docs lock clean
