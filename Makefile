@@ -39,7 +39,7 @@ check: venv ## Run every static check
 	$(BIN)/python -m tools.lua_lint src/detectsched/queueing/lua
 	$(BIN)/python -m tools.settings_doc --check
 
-test: test-main test-chaos test-paddle ## Run all tests; `make test-main ARGS="-k fair -x"` passes arguments to pytest
+test: test-main test-paddle ## Run all tests but chaos; `make test-main ARGS="-k fair -x"` passes arguments to pytest
 
 # Two processes, each with a Valkey and a PostgreSQL of its own: half of the time is waiting for real programs.
 test-main: venv ## Run the tests that need neither the whole machine nor PaddleOCR
