@@ -29,19 +29,6 @@ task:<id>                HASH   state (queued, deferred, streamed, held, withdra
                                 ready, delivery, entry, owner, cancel
 mac:schedule:<l>         ZSET   tenants with something to serve, by virtual key             while not empty scripts
 mac:schedule:<l>:<t>     ZSET   servable queues of a tenant, by virtual key                 while not empty scripts
-mac:meta:…, object:meta… HASH   key:<l> and epoch:<l> (of v), weight, limit, rate, burst,   while it        scripts
-                                tokens, filled, inflight, deferred, tombstones, lane (where matters, then
-                                it is scheduled), since (eligible), until (back-off),       meta TTL
-                                failures, probing, defers
-tenant:meta:<l>:<t>      HASH   key, v (key last served among its queues), epoch (of v),    while           scripts
-                                weight                                                      scheduled, then
-                                                                                            meta TTL
-tenant:limits:<t>        HASH   rate, burst, tokens, filled, until                          a day           scripts
-paused                   HASH   ``lane:…``, ``tenant:…``, ``subject:…`` → since (ms)        while paused    pause
-unserved:<l>             SET    queues that backed off for want of a runner                 while not empty defer
-lane:last                HASH   lane → queue served last for one task while another starved for ever        dispatch
-lane:admission           HASH   lane → any or gpu: which runners may read its stream        for ever        allocator
-lane:seconds             HASH   lane → smoothed seconds of work per unit of cost            for ever        complete
 stream:<l>               STREAM t task id, d delivery; group ``runners``                    for ever        dispatch
 wake:<l>, wake:@deferred LIST   at most one token                                           until popped    scripts
 global_pending           STRING tasks waiting (queued or deferred)                          for ever        scripts
