@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request, Response
 
 from detectsched.api.auth import Submitter
@@ -12,17 +10,14 @@ from detectsched.api.bodies import (
     CalculateForm,
     HandleText,
     IdempotencyHeader,
-    media_type_of,
     parse_json,
 )
-from detectsched.api.context import ApiContext, Context
+from detectsched.api.context import Context
 from detectsched.api.encrypted import read_json_body
-from detectsched.api.forms import checked_form, read_form
-from detectsched.api.intake import Submission
 from detectsched.api.openapi import accepted, body, problems
 from detectsched.api.schemas import SubmittedTask
+from detectsched.api.uploads import read_upload
 from detectsched.api.views import answer
-from detectsched.errors import UnsupportedMedia
 
 router = APIRouter(tags=["submissions"])
 
@@ -59,29 +54,15 @@ async def handle_calculation(
     idempotency_key: IdempotencyHeader = None,
 ) -> SubmittedTask:
     """Submit a payload of an object: an engine makes text of it, which is matched against word lists."""
-    submission = await _calculation_of(request, context, caller.tenant, idempotency_key)
+    submission = await read_upload(
+        request,
+        context,
+        caller.tenant,
+        idempotency_key,
+        field="payload",
+        form_model=CalculateForm,
+        json_model=Calculate,
+        from_form=context.intake.calculation,
+        from_json=context.intake.base64_payload,
+    )
     return answer(await context.accept_path.submit(submission), response)
-
-
-async def _calculation_of(request: Request, context: ApiContext, tenant: str, key: str | None) -> Submission:
-    intake = context.intake
-    # Megabytes are parsed, decoded, hashed: off the loop.
-    match media_type_of(request):
-        case "multipart/form-data":
-            form = await read_form(request, file_field="payload")
-
-            def from_form() -> Submission:
-                checked = checked_form(form, CalculateForm, file_field="payload")
-                return intake.calculation(tenant, checked, checked.payload, form.file_name, key)
-
-            return await asyncio.to_thread(from_form)
-        case "application/json" | "application/jose":
-            body = await read_json_body(request, context.opener, context.settings, tenant, key)
-            return await asyncio.to_thread(
-                lambda: intake.base64_payload(tenant, parse_json(body.data, Calculate), body.idempotency_key)
-            )
-        case _:
-            raise UnsupportedMedia(
-                "send the payload as multipart/form-data, or in base64 as application/json, which may be encrypted as "
-                "application/jose"
-            )

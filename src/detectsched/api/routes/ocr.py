@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request, Response
 
 from detectsched.api.auth import Submitter
@@ -12,17 +10,14 @@ from detectsched.api.bodies import (
     ImageForm,
     SubmitImage,
     SubmitText,
-    media_type_of,
     parse_json,
 )
-from detectsched.api.context import ApiContext, Context
+from detectsched.api.context import Context
 from detectsched.api.encrypted import read_json_body
-from detectsched.api.forms import checked_form, read_form
-from detectsched.api.intake import Submission
 from detectsched.api.openapi import accepted, body, problems
 from detectsched.api.schemas import SubmittedTask
+from detectsched.api.uploads import read_upload
 from detectsched.api.views import answer
-from detectsched.errors import UnsupportedMedia
 
 router = APIRouter(prefix="/api/ocr", tags=["submissions"])
 
@@ -43,7 +38,17 @@ async def submit_image(
     idempotency_key: IdempotencyHeader = None,
 ) -> SubmittedTask:
     """Submit an image: its text is read by OCR and matched against word lists."""
-    submission = await _image_of(request, context, caller.tenant, idempotency_key)
+    submission = await read_upload(
+        request,
+        context,
+        caller.tenant,
+        idempotency_key,
+        field="image",
+        form_model=ImageForm,
+        json_model=SubmitImage,
+        from_form=context.intake.image,
+        from_json=context.intake.json_image,
+    )
     return answer(await context.accept_path.submit(submission), response)
 
 
@@ -59,27 +64,3 @@ async def submit_text(
     body = await read_json_body(request, context.opener, context.settings, caller.tenant, idempotency_key)
     submission = context.intake.text(caller.tenant, parse_json(body.data, SubmitText), body.idempotency_key)
     return answer(await context.accept_path.submit(submission), response)
-
-
-async def _image_of(request: Request, context: ApiContext, tenant: str, key: str | None) -> Submission:
-    intake = context.intake
-    # Megabytes are parsed, decoded, hashed: off the loop.
-    match media_type_of(request):
-        case "multipart/form-data":
-            form = await read_form(request, file_field="image")
-
-            def from_form() -> Submission:
-                checked = checked_form(form, ImageForm, file_field="image")
-                return intake.image(tenant, checked, checked.image, form.file_name, key)
-
-            return await asyncio.to_thread(from_form)
-        case "application/json" | "application/jose":
-            body = await read_json_body(request, context.opener, context.settings, tenant, key)
-            return await asyncio.to_thread(
-                lambda: intake.json_image(tenant, parse_json(body.data, SubmitImage), body.idempotency_key)
-            )
-        case _:
-            raise UnsupportedMedia(
-                "send the image as multipart/form-data, or in base64 as application/json, which may be encrypted as "
-                "application/jose"
-            )
