@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectsched.queueing.calls import subject_of
+from detectsched.queueing.vocabulary import subject_of
 from detectsched.task import QueueId
 
 

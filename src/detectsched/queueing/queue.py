@@ -13,10 +13,18 @@ from uuid import UUID
 from detectsched.clock import monotonic
 from detectsched.errors import GenerationLost, StoreDamaged
 from detectsched.queueing import scripts
-from detectsched.queueing.calls import (
+from detectsched.queueing.calls import Call, Scripts, delivery_of
+from detectsched.queueing.capacity import Capacity, capacity_of
+from detectsched.queueing.connection import RedisClients, meant_for, translated
+from detectsched.queueing.keys import DEFERRED, GROUP, Keys
+from detectsched.queueing.pausing import concerned, paused_lane, paused_runner, paused_subject, paused_tenant
+from detectsched.queueing.rebuild import Rebuild, escaped, run_id_of
+from detectsched.queueing.registry import Registry, WorkerRecord
+from detectsched.queueing.scaling import Scaling, scaling_of
+from detectsched.queueing.views import LaneState, QueueState, Standing, Views, aging_score
+from detectsched.queueing.vocabulary import (
     Admission,
     Backoff,
-    Call,
     Completed,
     Completion,
     Deferred,
@@ -28,23 +36,13 @@ from detectsched.queueing.calls import (
     Released,
     Renewed,
     Result,
-    Scripts,
     Succession,
     Taker,
     Turns,
     Verdict,
     Withdrawn,
-    delivery_of,
     subject_of,
 )
-from detectsched.queueing.capacity import Capacity, capacity_of
-from detectsched.queueing.connection import RedisClients, meant_for, translated
-from detectsched.queueing.keys import DEFERRED, GROUP, Keys
-from detectsched.queueing.pausing import concerned, paused_lane, paused_runner, paused_subject, paused_tenant
-from detectsched.queueing.rebuild import Rebuild, escaped, run_id_of
-from detectsched.queueing.registry import Registry, WorkerRecord
-from detectsched.queueing.scaling import Scaling, scaling_of
-from detectsched.queueing.views import LaneState, QueueState, Standing, Views, aging_score
 from detectsched.settings import Settings
 from detectsched.task import Delivery
 from detectsched.telemetry import get_logger

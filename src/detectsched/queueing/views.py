@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from detectsched.queueing.calls import Call, subject_of
+from detectsched.queueing.calls import Call
 from detectsched.queueing.connection import Redis, translated
 from detectsched.queueing.keys import Keys
+from detectsched.queueing.vocabulary import subject_of
 from detectsched.task import QueueId
 
 
