@@ -8,9 +8,9 @@ import pytest
 
 from detectsched.errors import ConfigurationError
 from detectsched.ocr.process import EngineProcess
-from detectsched.runner.daemon import engine_slots
 from detectsched.runner.gpu import GpuWatch
 from detectsched.runner.gpus import chosen_gpus
+from detectsched.runner.machinery import engine_slots
 from detectsched.settings import OcrSettings, Settings, load_settings
 from tests.ocr.test_process import FAKE
 from tests.support.nvml import Driver

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from detectsched.db.connection import Ledger
-from detectsched.engines.rack import EngineRack
 from detectsched.errors import ConfigurationError
 from detectsched.lifecycle import Service
-from detectsched.ocr.pool import EnginePool
 from detectsched.ocr.process import COMMAND
 from detectsched.queueing.queue import Queue, Taker
 from detectsched.runner.cancels import Cancels
@@ -19,21 +15,16 @@ from detectsched.runner.completer import Completer
 from detectsched.runner.desk import Desk
 from detectsched.runner.drain import Drain
 from detectsched.runner.executor import Blobs, Executor
-from detectsched.runner.gpu import GpuWatch
-from detectsched.runner.gpus import chosen_gpus
 from detectsched.runner.health import Health
 from detectsched.runner.heartbeat import Heartbeat
 from detectsched.runner.identity import Identity
-from detectsched.runner.known_images import KnownImages
 from detectsched.runner.leases import Leases
+from detectsched.runner.machinery import Machinery, engine_slots
 from detectsched.runner.matchers import CompiledLists
 from detectsched.runner.reader import LaneReader
-from detectsched.runner.visible import VISIBLE_DEVICES, number_gpus_by_bus
 from detectsched.runner.worker import Worker
 from detectsched.settings import Settings
 from detectsched.task import LANE_TEXT
-
-_ENGINES_SHARE: Final = 0.95
 
 
 def slots_of(lanes: Sequence[str], settings: Settings) -> dict[str, int]:
@@ -53,11 +44,6 @@ def slots_of(lanes: Sequence[str], settings: Settings) -> dict[str, int]:
     return {lane: runner.text_slots if lane == LANE_TEXT else payloads for lane in lanes}
 
 
-def engine_slots(settings: Settings) -> int:
-    """Return how many engine processes a runner has: one a slot, and at least one on each of its GPUs."""
-    return max(settings.runner.ocr_slots, len(settings.ocr.gpus))
-
-
 def runner_services(
     queue: Queue,
     ledger: Ledger,
@@ -74,16 +60,14 @@ def runner_services(
     """
     slots = slots_of(lanes, settings)
     identity = Identity.of_this_process()
+    label = settings.runner.name or identity.hostname
     reads_payloads = any(lane != LANE_TEXT for lane in lanes)
-    uuids = chosen_gpus(settings.ocr.gpus, os.environ.get(VISIBLE_DEVICES)) if reads_payloads else []
-    gpus = _gpu_watch(uuids) if reads_payloads and settings.ocr.gpu else None
-    pool = (
-        _pool(settings, engine_command, uuids, gpus, on_change=lambda: health.wake())  # noqa: PLW0108 - made below
+    # What is made below is called only when all of it is there.
+    machinery = (
+        Machinery.make(settings, ledger, engine_command, on_change=lambda: health.wake())  # noqa: PLW0108
         if reads_payloads
-        else None
+        else Machinery()
     )
-    engines = None if pool is None else EngineRack(pool, partial(_plugin_pool, settings))
-    images = None if engines is None else KnownImages(ledger, engines.describe, settings.ocr, on_alarm=engines.recycle)
     completer = Completer(
         queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
@@ -93,23 +77,23 @@ def runner_services(
         identity,
         settings.runner,
         slots=slots,
-        name=settings.runner.name or identity.hostname,
-        engine=lambda: "" if pool is None else str(pool.describe().get("engine", "")),
-        pool=pool,
-        images=images,
+        name=label,
+        engine=machinery.engine,
+        pool=machinery.pool,
+        images=machinery.images,
         matchers=matchers,
     )
     health = Health(
         settings.runner,
-        engine_ready=lambda: pool is None or pool.healthy,
+        engine_ready=machinery.is_ready,
         sibling_pids=heartbeat.sibling_pids,
         on_change=heartbeat.wake,
-        idle_seconds=lambda: desk.idle_seconds(),  # noqa: PLW0108 - the desk is made below
-        gpus=gpus,
-        gpu_works=lambda: pool is None or pool.on_gpu,
+        idle_seconds=lambda: desk.idle_seconds(),  # noqa: PLW0108
+        gpus=machinery.gpus,
+        gpu_works=machinery.gpu_works,
     )
     worker = Worker(
-        Executor(engines, blobs, matchers, images),
+        Executor(machinery.engines, blobs, matchers, machinery.images),
         completer,
         settings,
         may_work=health.may_work,
@@ -118,26 +102,37 @@ def runner_services(
     )
     desk = Desk(worker.work, grace_seconds=settings.runner.grace_seconds)
     heartbeat.health, heartbeat.desk = health, desk
-    readers = [
+    readers = _readers(queue, desk, health, heartbeat, machinery, settings, slots, identity.consumer)
+    completer.reply_lost = partial(_expect_unseen, readers)
+    leases = Leases(queue, desk, identity.consumer, settings)
+    drain, notice = Drain(queue, label, health), StopNotice(health, heartbeat)
+    return [*machinery.services(), health, drain, heartbeat, leases, Cancels(queue, desk), desk, notice, *readers]
+
+
+def _readers(
+    queue: Queue,
+    desk: Desk,
+    health: Health,
+    heartbeat: Heartbeat,
+    machinery: Machinery,
+    settings: Settings,
+    slots: Mapping[str, int],
+    consumer: str,
+) -> list[LaneReader]:
+    return [
         LaneReader(
             queue,
             desk,
             lane=lane,
-            consumer=identity.consumer,
+            consumer=consumer,
             slots=count,
             may_fetch=health.may_work,
-            asks_admission=partial(_lacks_gpu, lane in settings.scheduler.gpu_lanes, pool),
+            asks_admission=partial(machinery.lacks_gpu, lane in settings.scheduler.gpu_lanes),
             # Redis may have forgotten this runner too: nobody hands out work until it has reported itself again.
             on_return=heartbeat.wake,
         )
         for lane, count in slots.items()
     ]
-    completer.reply_lost = partial(_expect_unseen, readers)
-    machinery: list[Service] = [service for service in (engines, gpus) if service is not None]
-    leases = Leases(queue, desk, identity.consumer, settings)
-    drain = Drain(queue, settings.runner.name or identity.hostname, health)
-    notice = StopNotice(health, heartbeat)
-    return [*machinery, health, drain, heartbeat, leases, Cancels(queue, desk), desk, notice, *readers]
 
 
 def _taker_of(lane: str, readers: Sequence[LaneReader], consumer: str) -> Taker | None:
@@ -148,50 +143,6 @@ def _taker_of(lane: str, readers: Sequence[LaneReader], consumer: str) -> Taker 
 def _expect_unseen(readers: Sequence[LaneReader]) -> None:
     for reader in readers:
         reader.expect_unseen()
-
-
-def _lacks_gpu(lane_is_for_gpus: bool, pool: EnginePool | None) -> bool:
-    """Whether the engines serve a lane for GPUs without one: from the start, or since it failed."""
-    return lane_is_for_gpus and not (pool is not None and pool.on_gpu)
-
-
-def _pool(
-    settings: Settings,
-    command: Sequence[str],
-    uuids: Sequence[str],
-    gpus: GpuWatch | None,
-    on_change: Callable[[], None],
-) -> EnginePool:
-    return EnginePool(
-        settings.ocr,
-        slots=engine_slots(settings),
-        max_pixels=settings.api.max_image_pixels,
-        # Before the task's own time is over: an image that makes engines hang is then known as the cause.
-        task_timeout_seconds=_ENGINES_SHARE * settings.runner.task_timeout_seconds,
-        command=command,
-        gpu_uuids=uuids,
-        gpu_memory_of=gpus.held_by if gpus is not None else lambda _: None,
-        on_change=on_change,
-    )
-
-
-def _plugin_pool(settings: Settings, command: Sequence[str]) -> EnginePool:
-    # The GPU is the OCR engine's; what another engine wants of it is not known.
-    return EnginePool(
-        settings.ocr.on_cpu(),
-        slots=settings.runner.ocr_slots,
-        max_pixels=settings.api.max_image_pixels,
-        task_timeout_seconds=settings.runner.task_timeout_seconds,
-        command=command,
-    )
-
-
-def _gpu_watch(uuids: Sequence[str]) -> GpuWatch:
-    number_gpus_by_bus()
-    if uuids:
-        return GpuWatch(",".join(uuids))
-    # The engines work on the first GPU that they see: what happens on the others is not theirs.
-    return GpuWatch(os.environ.get(VISIBLE_DEVICES), used=1)
 
 
 class StopNotice(Service):
