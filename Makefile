@@ -70,7 +70,7 @@ soak: venv ## Run what is too long for every day: every failpoint, long state ma
 demo: venv ## See the whole system work; ARGS=--exit ends it afterwards
 	$(BIN)/detectsched demo $(ARGS)
 
-docs: venv ## Write docs/settings.md from settings.py
+docs: venv ## Write docs/settings.md from the settings
 	$(BIN)/python -m tools.settings_doc
 
 lock: venv ## Write constraints.txt from the newest versions that pyproject.toml allows

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from settings.py (``make docs``); with ``--check`` only says whether it is up to date."""
+"""Writes docs/settings.md from the settings (``make docs``); with ``--check`` only says whether it is up to date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TARGET: Final = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD: Final = """\
 # Settings
 
-Made from `src/detectsched/settings.py` by `make docs`; not edited by hand.
+Made from `src/detectsched/settings` by `make docs`; not edited by hand.
 
 Every setting is an environment variable, read once when a process starts. All are checked together: a wrong value or a
 misspelt name stops the process with a message that names each of them. Names in parentheses are those of the original
@@ -120,7 +120,7 @@ def main() -> None:
     if sys.argv[1:] != ["--check"]:
         TARGET.write_text(render(), encoding="utf-8")
     elif not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != render():
-        sys.exit("docs/settings.md is not what settings.py says: run `make docs` and commit it")
+        sys.exit("docs/settings.md is not what the settings say: run `make docs` and commit it")
 
 
 if __name__ == "__main__":
