@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
@@ -42,6 +42,34 @@ from detectsched.api.routes import (
     word_lists,
 )
 
+# A batch's path would be taken for a task's id, and that of an object's commands for an object's name.
+_ROUTES: Final = (
+    ocr,
+    handlers,
+    batch,
+    tasks,
+    explain,
+    word_lists,
+    word_list_drafts,
+    word_list_versions,
+    word_list_files,
+    word_list_trials,
+    word_list_terms,
+    commands,
+    webhooks,
+    detections,
+    reports,
+    audit,
+    devices,
+    objects,
+    tenant,
+    encryption_keys,
+    lanes,
+    runners,
+    dead_letters,
+    operations,
+)
+
 
 class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
@@ -68,33 +96,7 @@ def create_app(context: ApiContext) -> FastAPI:
     )
     app.state.context = context
     routes: list[APIRoute] = []
-    # A batch's path would be taken for a task's id, and that of an object's commands for an object's name.
-    for module in (
-        ocr,
-        handlers,
-        batch,
-        tasks,
-        explain,
-        word_lists,
-        word_list_drafts,
-        word_list_versions,
-        word_list_files,
-        word_list_trials,
-        word_list_terms,
-        commands,
-        webhooks,
-        detections,
-        reports,
-        audit,
-        devices,
-        objects,
-        tenant,
-        encryption_keys,
-        lanes,
-        runners,
-        dead_letters,
-        operations,
-    ):
+    for module in _ROUTES:
         app.include_router(module.router)
         routes += [route for route in module.router.routes if isinstance(route, APIRoute)]
 

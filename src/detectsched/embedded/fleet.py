@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -101,17 +102,9 @@ def make_fleet(
             patience=patience,
         )
 
-    async def api_is_ready() -> bool:
-        try:
-            # A proxy of the environment is not for our own loopback.
-            async with httpx.AsyncClient(trust_env=False, timeout=2.0) as client:
-                return (await client.get(f"{api_url}/readyz")).status_code == 200
-        except httpx.HTTPError:
-            return False
-
     grace = float(environment["DETECTSCHED_RUNNER_GRACE_SECONDS"])
     return Fleet(
-        process("api", "api", grace=settings.api.grace_seconds, ready=api_is_ready),
+        process("api", "api", grace=settings.api.grace_seconds, ready=partial(_is_ready, api_url)),
         process("dispatcher", "dispatcher", grace=0.0),
         [
             process(lane if count == 1 else f"{lane}-{number}", "runner", "--lane", lane, grace=grace)
@@ -119,6 +112,15 @@ def make_fleet(
             for number in range(1, count + 1)
         ],
     )
+
+
+async def _is_ready(api_url: str) -> bool:
+    try:
+        # A proxy of the environment is not for our own loopback.
+        async with httpx.AsyncClient(trust_env=False, timeout=2.0) as client:
+            return (await client.get(f"{api_url}/readyz")).status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 def child_environment(
