@@ -28,7 +28,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(PADDLE_VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(PADDLE_VENV)/bin/python || $(PYTHON) -m venv $(PADDLE_VENV)
 	@echo "installing into $(PADDLE_VENV) ..."
-	@$(PADDLE_VENV)/bin/python $(PIP_INSTALL) --editable '.[paddle,paddle-models,embedded,demo,dev]'
+	@$(PADDLE_VENV)/bin/python $(PIP_INSTALL) --editable '.[paddle,paddle-onnx,paddle-convert,paddle-models,embedded,demo,dev]'
 	@touch $@
 
 check: venv ## Run every static check

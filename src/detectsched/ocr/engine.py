@@ -25,7 +25,7 @@ _GPU_BATCH: Final = 4
 """The original's setting for a GPU."""
 
 _EXTRAS: Final = {EngineName.RAPIDOCR: "ocr", EngineName.PADDLE: "paddle"}
-_MODULES: Final = {EngineName.RAPIDOCR: ("rapidocr", "onnxruntime"), EngineName.PADDLE: ("paddleocr", "paddle")}
+_MODULES: Final = {EngineName.RAPIDOCR: ("rapidocr", "onnxruntime"), EngineName.PADDLE: ("paddleocr",)}
 
 
 class AnswerCountError(RuntimeError):
@@ -98,6 +98,7 @@ def _build(name: EngineName, settings: OcrSettings, ocr_slots: int) -> Engine:
         gpu=settings.gpu,
         threads=threads,
         recognition_batch=batch,
+        runtime=settings.paddle_runtime,
         detection_model_dir=settings.detection_model_dir,
         recognition_model_dir=settings.recognition_model_dir,
     )

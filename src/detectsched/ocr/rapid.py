@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import cv2
 import numpy as np
-import onnxruntime
 from rapidocr import RapidOCR
 from rapidocr.main import RapidOCRError
 
 from detectsched.detection import Line
 from detectsched.errors import ConfigurationError
+from detectsched.ocr.onnx import require_cuda_build, require_on_cuda
 from detectsched.ocr.reading import Image, read_lines, read_many_lines
 from detectsched.ocr.tiles import Quad
 
@@ -26,7 +26,6 @@ _LEAST_SIDE: Final = 64
 RapidOCR's 736 makes a strip of text ten times larger. Measured on 31 pages with text of 8 to 36 pixels: the same
 lines are read with both, three times faster with this one.
 """
-_CUDA: Final = "CUDAExecutionProvider"
 _ROLES: Final = {"Det": "_det", "Rec": "_rec"}
 
 
@@ -47,11 +46,8 @@ class RapidEngine:
         Raises:
             ConfigurationError: no usable GPU was found but one is wanted, or the wheel lacks its models.
         """
-        if gpu and _CUDA not in onnxruntime.get_available_providers():
-            raise ConfigurationError(
-                "ONNX Runtime has no CUDA here; install the extra ocr-gpu in place of ocr (pip uninstall onnxruntime "
-                "first: the two overwrite each other), or set DETECTSCHED_OCR_GPU=false"
-            )
+        if gpu:
+            require_cuda_build("the extra ocr-gpu in place of ocr")
         models = _wheel_models()
         cv2.setNumThreads(threads)
         self._ocr = RapidOCR(
@@ -97,15 +93,10 @@ class RapidEngine:
         return list(zip(map(str, texts), map(float, answer.scores), strict=True))
 
     def _require_cuda(self) -> None:
-        """Load the models and see where they are: ONNX Runtime falls back to the CPU without an error."""
+        """Load a model, which happens with the first image, and see where it is."""
         self._detect(np.full((_LEAST_SIDE, _LEAST_SIDE, 3), 255, np.uint8))
         loaded: Any = self._ocr.text_det
-        provider = loaded.session.session.get_providers()[0]
-        if provider != _CUDA:
-            raise ConfigurationError(
-                f"ONNX Runtime knows CUDA but put the model on {provider}: no GPU is visible, or the driver, CUDA or "
-                "cuDNN does not fit onnxruntime-gpu; see its log, or set DETECTSCHED_OCR_GPU=false"
-            )
+        require_on_cuda(loaded.session.session)
 
 
 def _wheel_models() -> dict[str, Path]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from detectsched.errors import ConfigurationError
-from detectsched.settings.choices import EngineName, FramePolicy, LogFormat, NoRunner, Order, Policy
+from detectsched.settings.choices import EngineName, FramePolicy, LogFormat, NoRunner, Order, PaddleRuntime, Policy
 from detectsched.settings.group import Group, split_names
 from detectsched.settings.running import OcrSettings, RunnerSettings
 from detectsched.settings.scheduling import SchedulerSettings
@@ -36,6 +36,7 @@ __all__ = [
     "NoRunner",
     "OcrSettings",
     "Order",
+    "PaddleRuntime",
     "Policy",
     "PostgresSettings",
     "RedisSettings",

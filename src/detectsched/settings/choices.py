@@ -43,6 +43,15 @@ class EngineName(StrEnum):
     PADDLE = "paddle"
 
 
+class PaddleRuntime(StrEnum):
+    """What runs PaddleOCR's models."""
+
+    AUTO = "auto"
+    """ONNX Runtime where it is installed and both model directories hold inference.onnx, else paddlepaddle."""
+    PADDLE = "paddle"
+    ONNXRUNTIME = "onnxruntime"
+
+
 class FramePolicy(StrEnum):
     """Which frames of an animation, or pages of a file with several, are read."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from detectsched.settings.choices import EngineName, FramePolicy
+from detectsched.settings.choices import EngineName, FramePolicy, PaddleRuntime
 from detectsched.settings.group import Group, split_names
 
 
@@ -62,6 +62,8 @@ class OcrSettings(Group):
     """Local directory of the detection model (paddle)."""
     recognition_model_dir: Path | None = None
     """Local directory of the recognition model (paddle)."""
+    paddle_runtime: PaddleRuntime = PaddleRuntime.AUTO
+    """What runs paddle's models; auto: onnxruntime where both directories hold inference.onnx, else paddle."""
     frames: FramePolicy = FramePolicy.SAMPLE
     """Which frames of an animation, or pages of a TIFF, are read: first, sample or all."""
     max_frames: int = Field(8, ge=1, le=100)
