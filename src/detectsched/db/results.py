@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from detectsched.db.command_policies import policies_in_force
 from detectsched.db.connection import Connection, Ledger
 from detectsched.db.sealed import sealed_lines, sealed_match, sealed_reading
 from detectsched.detection import Hit
-from detectsched.sealing import Seal
 
 # JSON travels as text[]: asyncpg would take a list inside jsonb[] for another dimension of the array.
 _SAVE_READ: Final = """
@@ -31,9 +30,8 @@ RETURNING task_id
 
 # One statement, so that an ending costs one round trip and is one transaction: what did not pass the fence is written
 # nowhere. A task whose tenant was told that it is being cancelled does not wait again. Its records say how the start
-# ended: a task that waits again has failed this time, or was interrupted where that cost no attempt. What follows from
-# hits, commands (send_command of the original) and the entry in the audit log (write_log), is part of it.
-_END: Final = """
+# ended: a task that waits again has failed this time, or was interrupted where that cost no attempt.
+_ENDED: Final = """
 WITH ended AS (
     UPDATE task t SET
         state = CASE WHEN g.state = 'queued' AND t.cancel_requested THEN 'cancelled' ELSE g.state END,
@@ -58,18 +56,22 @@ WITH ended AS (
     SELECT e.id, e.tenant, e.record, e.fence, coalesce(g.hits, 0), coalesce(g.level, 0), coalesce(g.lists, '[]')::jsonb,
            coalesce(g.cut, false), coalesce(g.shadow, 0), e.error, now()
     FROM ended e
-    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[], $30::bool[], $31::int[])
+    LEFT JOIN unnest($7::uuid[], $8::int[], $9::int[], $10::text[], $11::bool[], $12::int[])
         AS g (id, hits, level, lists, cut, shadow) USING (id)
     ON CONFLICT (task_id) DO UPDATE SET state = excluded.state, fence = excluded.fence, hit_count = excluded.hit_count,
         top_level = excluded.top_level, lists = excluded.lists, hits_cut = excluded.hits_cut,
         shadow_count = excluded.shadow_count, error = excluded.error, finished_at = now()
-), found AS (
+)"""
+
+# What follows from hits, commands (send_command of the original) and the entry in the audit log (write_log), is part of
+# the same statement. Most endings have none, and are a quarter faster without these inserts of nothing.
+_FOUND: Final = """, found AS (
     INSERT INTO hit (tenant, task_id, list_id, list_version, word, category, level, start_offset, end_offset, matched,
                      box, rule, tags, replacement, shadow)
     SELECT e.tenant, e.id, g.list, g.version, g.word, g.category, g.level, g.start, g.stop, g.matched, g.box::jsonb,
            g.rule, g.tags::jsonb, g.replacement, g.shadow
-    FROM unnest($11::uuid[], $12::text[], $13::int[], $14::text[], $15::text[], $16::int[], $17::int[], $18::int[],
-                $19::text[], $20::text[], $27::text[], $28::text[], $29::text[], $32::bool[]) WITH ORDINALITY
+    FROM unnest($13::uuid[], $14::text[], $15::int[], $16::text[], $17::text[], $18::int[], $19::int[], $20::int[],
+                $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::bool[]) WITH ORDINALITY
         AS g (id, list, version, word, category, level, start, stop, matched, box, rule, tags, replacement, shadow,
               place)
         JOIN ended e USING (id)
@@ -77,7 +79,7 @@ WITH ended AS (
 ), commanded AS (
     INSERT INTO command (id, tenant, task_id, mac, object, kind, policy, level, body)
     SELECT g.command, e.tenant, e.id, e.mac, e.object, g.kind, g.policy, g.level, g.body::jsonb
-    FROM unnest($21::uuid[], $22::uuid[], $23::text[], $24::text[], $25::int[], $26::text[])
+    FROM unnest($27::uuid[], $28::uuid[], $29::text[], $30::text[], $31::int[], $32::text[])
         AS g (id, command, kind, policy, level, body) JOIN ended e USING (id)
     RETURNING id, task_id, policy
 ), logged AS (
@@ -88,9 +90,11 @@ WITH ended AS (
                             WHERE c.task_id = e.id))
     FROM unnest($7::uuid[], $8::int[], $9::int[], $10::text[]) AS g (id, hits, level, lists) JOIN ended e USING (id)
     WHERE g.hits > 0
-)
-SELECT id FROM ended
-"""
+)"""
+
+_EFFECTIVE: Final = "\nSELECT id FROM ended"
+_END: Final = _ENDED + _EFFECTIVE
+_END_WITH_HITS: Final = _ENDED + _FOUND + _EFFECTIVE
 
 
 async def save_reads(ledger: Ledger, reads: Sequence[EngineRead]) -> list[bool]:
@@ -119,35 +123,20 @@ async def end(ledger: Ledger, endings: Sequence[Ending]) -> list[bool]:
     False for one that was fenced off: another start, or another end, came first; nothing of it was written. One that
     shall wait again although its cancellation was asked for is cancelled.
     """
-    judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
-    seals = {ending.task_id: ending.seal for ending in endings}
     hits = [
-        (task_id, hit, is_shadow)
-        for task_id, detection in judged
-        for found, is_shadow in ((detection.hits, False), (detection.shadow, True))
+        (ending, hit, is_shadow)
+        for ending in endings
+        if ending.detection is not None
+        for found, is_shadow in ((ending.detection.hits, False), (ending.detection.shadow, True))
         for hit in found
     ]
     async with ledger.connection() as connection:
-        commands = await _commands(connection, endings)
-        rows = await connection.fetch(
-            _END,
-            [ending.task_id for ending in endings],
-            [ending.fence for ending in endings],
-            [ending.state.value for ending in endings],
-            [int(ending.spends_attempt) for ending in endings],
-            [_storable(ending.error.reason) if ending.error else None for ending in endings],
-            [_storable(ending.error.detail[:2000]) if ending.error else None for ending in endings],
-            [task_id for task_id, _ in judged],
-            [len(detection.hits) for _, detection in judged],
-            [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
-            [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
-            *_hit_columns([(task_id, hit) for task_id, hit, _ in hits], seals),
-            *_command_columns(commands),
-            *_more_hit_columns([hit for _, hit, _ in hits]),
-            [detection.cut for _, detection in judged],
-            [len(detection.shadow) for _, detection in judged],
-            [is_shadow for _, _, is_shadow in hits],
-        )
+        if hits:
+            commands = await _commands(connection, endings)
+            more = [*_hit_columns(hits), *_command_columns(commands)]
+            rows = await connection.fetch(_END_WITH_HITS, *_ending_columns(endings), *more)
+        else:
+            rows = await connection.fetch(_END, *_ending_columns(endings))
     effective = {UUID(str(row["id"])) for row in rows}
     return [ending.task_id in effective for ending in endings]
 
@@ -179,26 +168,40 @@ def _storable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode().replace("\x00", "\\x00")
 
 
-def _hit_columns(hits: Sequence[tuple[UUID, Hit]], seals: Mapping[UUID, Seal | None]) -> list[list[Any]]:
+def _ending_columns(endings: Sequence[Ending]) -> list[list[Any]]:
+    judged = [(ending.task_id, ending.detection) for ending in endings if ending.detection is not None]
     return [
-        [task_id for task_id, _ in hits],
-        [hit.list.list_id for _, hit in hits],
-        [hit.list.version for _, hit in hits],
-        [hit.word for _, hit in hits],
-        [hit.category for _, hit in hits],
-        [hit.level for _, hit in hits],
-        [hit.start for _, hit in hits],
-        [hit.end for _, hit in hits],
-        [sealed_match(seals[task_id], hit.matched, hit.start, hit.end) for task_id, hit in hits],
-        [None if hit.box is None else json.dumps(box_to_json(hit.box)) for _, hit in hits],
+        [ending.task_id for ending in endings],
+        [ending.fence for ending in endings],
+        [ending.state.value for ending in endings],
+        [int(ending.spends_attempt) for ending in endings],
+        [_storable(ending.error.reason) if ending.error else None for ending in endings],
+        [_storable(ending.error.detail[:2000]) if ending.error else None for ending in endings],
+        [task_id for task_id, _ in judged],
+        [len(detection.hits) for _, detection in judged],
+        [max((hit.level for hit in detection.hits), default=0) for _, detection in judged],
+        [json.dumps(lists_to_json(detection.lists)) for _, detection in judged],
+        [detection.cut for _, detection in judged],
+        [len(detection.shadow) for _, detection in judged],
     ]
 
 
-def _more_hit_columns(hits: Sequence[Hit]) -> list[list[Any]]:
+def _hit_columns(hits: Sequence[tuple[Ending, Hit, bool]]) -> list[list[Any]]:
     return [
-        [hit.rule for hit in hits],
-        [json.dumps(hit.tags) for hit in hits],
-        [hit.replacement for hit in hits],
+        [ending.task_id for ending, _, _ in hits],
+        [hit.list.list_id for _, hit, _ in hits],
+        [hit.list.version for _, hit, _ in hits],
+        [hit.word for _, hit, _ in hits],
+        [hit.category for _, hit, _ in hits],
+        [hit.level for _, hit, _ in hits],
+        [hit.start for _, hit, _ in hits],
+        [hit.end for _, hit, _ in hits],
+        [sealed_match(ending.seal, hit.matched, hit.start, hit.end) for ending, hit, _ in hits],
+        [None if hit.box is None else json.dumps(box_to_json(hit.box)) for _, hit, _ in hits],
+        [hit.rule for _, hit, _ in hits],
+        [json.dumps(hit.tags) for _, hit, _ in hits],
+        [hit.replacement for _, hit, _ in hits],
+        [is_shadow for _, _, is_shadow in hits],
     ]
 
 
