@@ -43,7 +43,7 @@ local function settle_account(task, seconds)
   redis.call('HSET', P .. 'lane:seconds', task.lane, exact(smoothed))
   if usual > 0 then
     local correction = math.max(0.1, math.min(10, latest / usual)) - 1
-    charge(P, policy, task.lane, task.queue, correction * cost, ttl)
+    correct_charge(P, policy, task.lane, task.queue, correction * cost, ttl)
   end
 end
 

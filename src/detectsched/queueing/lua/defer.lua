@@ -29,7 +29,7 @@ local base, most, max_defers = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(AR
 local policy, tenants = policy_of(P), P .. 'mac:schedule:' .. lane
 local deferred, dead = 0, 0
 -- Nobody is missed in a lane that an operator has paused, perhaps because its runners are being replaced.
-if redis.call('HEXISTS', P .. 'paused', 'lane:' .. lane) == 1 then return {'OK', 0, 0, '0'} end
+if is_paused(P, 'lane:' .. lane) then return {'OK', 0, 0, '0'} end
 
 -- give_up(qid): the head goes to the settlement list, which holds it until PostgreSQL does.
 local function give_up(qid)

@@ -31,9 +31,9 @@ local policy = policy_of(P)
 
 local function refund(task)
   local _, tenant = split_queue(task.queue)
-  charge(P, policy, task.lane, task.queue, -tonumber(task.cost), ttl)
-  take_tokens(meta_key(P, task.queue), -1, now)
-  take_tokens(tenant_limits_key(P, tenant), -1, now)
+  correct_charge(P, policy, task.lane, task.queue, -tonumber(task.cost), ttl)
+  spend_tokens(meta_key(P, task.queue), -1, now, tokens_in(meta_key(P, task.queue), now))
+  spend_tokens(tenant_limits_key(P, tenant), -1, now, tokens_in(tenant_limits_key(P, tenant), now))
 end
 
 local function release(task, delay, why)

@@ -7,9 +7,15 @@ local function prefix_of(generation_key)
   return string.sub(generation_key, 1, -1 - #'generation')
 end
 
--- split_queue(qid): kind, tenant, rest of '<kind>:<tenant>:<rest>'.
+-- split_queue(qid): kind, tenant, rest of '<kind>:<tenant>:<rest>'. Kept for the call: every key of a queue asks for it.
+local SPLIT = {}
 local function split_queue(qid)
-  return string.match(qid, '^(%a+):([^:]+):(.*)$')
+  local parts = SPLIT[qid]
+  if not parts then
+    parts = {string.match(qid, '^(%a+):([^:]+):(.*)$')}
+    SPLIT[qid] = parts
+  end
+  return parts[1], parts[2], parts[3]
 end
 
 -- subject_of(qid): what a queue's backlog and pause are kept under: '<tenant>:<mac>' or '<tenant>:object:<name>'.

@@ -7,8 +7,16 @@
 -- worth nothing in the next.
 
 local MAX_TOMBSTONES = 100
+
 local function policy_of(P)
   return redis.call('HGET', P .. 'scheduler', 'policy') or 'fair'
+end
+
+-- is_paused(P, what): 'lane:…', 'tenant:…' or 'subject:…'. Nearly always nothing is paused, which is asked once a call.
+local SOMETHING_PAUSED
+local function is_paused(P, what)
+  if SOMETHING_PAUSED == nil then SOMETHING_PAUSED = redis.call('EXISTS', P .. 'paused') == 1 end
+  return SOMETHING_PAUSED and redis.call('HEXISTS', P .. 'paused', what) == 1
 end
 
 -- limit_of(qid, limit, probing): how many tasks of a queue may be in flight (0: any number). One for an object,
@@ -35,21 +43,24 @@ end
 -- index_tenant(P, policy, lane, tenant, now, ttl): a tenant stands in its lane's schedule while one of its queues does, unless
 -- it is paused or has used up its rate.
 local function index_tenant(P, policy, lane, tenant, now, ttl)
-  local tenants = P .. 'mac:schedule:' .. lane
+  local tenants, meta = P .. 'mac:schedule:' .. lane, tenant_meta_key(P, lane, tenant)
   local first = redis.call('ZRANGE', tenants .. ':' .. tenant, 0, 0, 'WITHSCORES')
-  if #first == 0 or redis.call('HEXISTS', P .. 'paused', 'tenant:' .. tenant) == 1
-    or number(redis.call('HGET', tenant_limits_key(P, tenant), 'until')) > now then
+  if #first == 0 then
+    redis.call('ZREM', tenants, tenant)
+    redis.call('EXPIRE', meta, ttl)
+    return
+  end
+  redis.call('PERSIST', meta)
+  if is_paused(P, 'tenant:' .. tenant) or number(redis.call('HGET', tenant_limits_key(P, tenant), 'until')) > now then
     redis.call('ZREM', tenants, tenant)
   elseif policy ~= 'fair' then
     redis.call('ZADD', tenants, first[2], tenant)
   elseif not redis.call('ZSCORE', tenants, tenant) then
-    local meta = tenant_meta_key(P, lane, tenant)
     local v = number(redis.call('HGET', P .. 'mac:clock', lane))
     local key = exact(math.max(number(redis.call('HGET', meta, 'key')), v))
     redis.call('HSET', meta, 'key', key)
     redis.call('ZADD', tenants, key, tenant)
   end
-  keep_tenant(P, lane, tenant, ttl)
 end
 
 -- starting_key(P, lane, tenant, meta): the key of a queue that becomes ready, noted in its meta with the epoch of V.
@@ -66,10 +77,11 @@ local function starting_key(P, lane, tenant, meta)
   return key
 end
 
--- live_head(P, list, meta): the first element that was not withdrawn; withdrawn ones are dropped on the way, boundedly.
-local function live_head(P, list, meta)
+-- live_head(P, list, meta, tombstones): the first element that was not withdrawn; of the withdrawn ones, as many as that in
+-- the whole list, those on the way are dropped, boundedly.
+local function live_head(P, list, meta, tombstones)
   local head = redis.call('LINDEX', list, 0)
-  if number(redis.call('HGET', meta, 'tombstones')) == 0 then return head end
+  if tombstones == 0 then return head end
   for _ = 1, MAX_TOMBSTONES do
     if not head then return head end
     local _, _, _, _, id = parse_element(head)
@@ -88,7 +100,7 @@ local function is_servable(P, qid, head, m, now)
   local limit = limit_of(qid, m.limit, m.probing)
   if limit > 0 and number(m.inflight) >= limit then return false end
   if number(m['until']) > now then return false end
-  return redis.call('HEXISTS', P .. 'paused', 'subject:' .. subject_of(qid)) == 0
+  return not is_paused(P, 'subject:' .. subject_of(qid))
 end
 
 -- leave(P, policy, qid, was, now, ttl): take a queue out of the schedule of the lane in which it stands.
@@ -107,17 +119,12 @@ local function enter(P, policy, qid, head, m, now, ttl)
   if m.lane ~= lane then
     redis.call('HSET', meta, 'lane', lane, 'since', now)
     redis.call('PERSIST', meta)
-  end
-  if policy == 'aging' then
-    redis.call('ZADD', queues, created, qid)
-  elseif policy == 'fifo' then
-    redis.call('ZADD', queues, sequence, qid)
-  elseif m.lane ~= lane then
-    redis.call('ZADD', queues, starting_key(P, lane, tenant, meta), qid)
-  else
+  elseif policy == 'fair' then
     -- It stands where it stood, and so does its tenant.
     return lane
   end
+  local score = policy == 'fair' and starting_key(P, lane, tenant, meta) or policy == 'aging' and created or sequence
+  redis.call('ZADD', queues, score, qid)
   index_tenant(P, policy, lane, tenant, now, ttl)
   return lane
 end
@@ -133,15 +140,15 @@ local function hold_until_ready(P, qid, head, m, now)
   end
 end
 
-local META = {'lane', 'inflight', 'limit', 'until', 'probing', 'deferred'}
+local META = {'lane', 'inflight', 'limit', 'until', 'probing', 'deferred', 'tombstones'}
 
 -- reindex(P, policy, qid, now, ttl): put a queue where its head, back-off, pause and in-flight limit say it belongs:
 -- into the schedule of its head's lane, or nowhere. Called after every change of any of these. Returns the lane or ''.
 local function reindex(P, policy, qid, now, ttl)
   local meta = meta_key(P, qid)
-  local head = live_head(P, queue_key(P, qid), meta)
   local values, m = redis.call('HMGET', meta, unpack(META)), {}
   for i, name in ipairs(META) do m[name] = values[i] or nil end
+  local head = live_head(P, queue_key(P, qid), meta, number(m.tombstones))
   if head and split_queue(qid) == 'object' then hold_until_ready(P, qid, head, m, now) end
   local servable = is_servable(P, qid, head, m, now)
   if m.lane and (not servable or m.lane ~= parse_element(head)) then
@@ -156,9 +163,9 @@ local function reindex(P, policy, qid, now, ttl)
   return ''
 end
 
--- charge(P, policy, lane, qid, cost, ttl): add cost ÷ weight to the keys of a queue and of its tenant; a refund is
--- negative. The keys are kept under every policy, so that a change of policy finds them right.
-local function charge(P, policy, lane, qid, cost, ttl)
+-- charge(P, policy, lane, qid, cost): add cost ÷ weight to the keys of a queue and of its tenant. The keys are kept under
+-- every policy, so that a change of policy finds them right.
+local function charge(P, policy, lane, qid, cost)
   local _, tenant = split_queue(qid)
   local meta, tenant_meta = meta_key(P, qid), tenant_meta_key(P, lane, tenant)
   local queues, tenants = P .. 'mac:schedule:' .. lane .. ':' .. tenant, P .. 'mac:schedule:' .. lane
@@ -171,5 +178,12 @@ local function charge(P, policy, lane, qid, cost, ttl)
   end
   add(meta, 'key:' .. lane, queues, qid)
   add(tenant_meta, 'key', tenants, tenant)
+end
+
+-- correct_charge(P, policy, lane, qid, cost, ttl): charge afterwards, a negative cost for a refund: by then the tenant may have
+-- left the lane.
+local function correct_charge(P, policy, lane, qid, cost, ttl)
+  local _, tenant = split_queue(qid)
+  charge(P, policy, lane, qid, cost)
   keep_tenant(P, lane, tenant, ttl)
 end
