@@ -101,16 +101,22 @@ async def gather(settings: Settings, journal: Path | Iterable[Record]) -> Eviden
     """
     clients, ledger = RedisClients(settings.redis, name="check"), Ledger(settings.postgres)
     try:
-        queue = Queue(clients, settings)
-        evidence = Evidence(list(read_journal(journal) if isinstance(journal, Path) else journal))
-        await _read_ledger(evidence, ledger, settings, await queue.now_ms())
-        evidence.snapshot = await Snapshot.read(queue, clients.commands)
-        evidence.unowned = await _unowned(clients.commands)
-        evidence.now_ms = await queue.now_ms()
-        return evidence
+        return await gather_from(Queue(clients, settings), clients.commands, ledger, settings, journal)
     finally:
         await clients.close()
         await ledger.close()
+
+
+async def gather_from(
+    queue: Queue, redis: Any, ledger: Ledger, settings: Settings, journal: Path | Iterable[Record]
+) -> Evidence:
+    """Read everything through connections that are there, by the queue's clock."""
+    evidence = Evidence(list(read_journal(journal) if isinstance(journal, Path) else journal))
+    await _read_ledger(evidence, ledger, settings, await queue.now_ms())
+    evidence.snapshot = await Snapshot.read(queue, redis)
+    evidence.unowned = await _unowned(redis)
+    evidence.now_ms = await queue.now_ms()
+    return evidence
 
 
 async def _read_ledger(evidence: Evidence, ledger: Ledger, settings: Settings, now_ms: int) -> None:

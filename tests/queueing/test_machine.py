@@ -454,7 +454,7 @@ def test_any_sequence_of_steps_keeps_everything_in_its_place(redis_url: str) -> 
         partial(QueueMachine, settings, met),  # type: ignore[arg-type]  # whatever makes a machine will do
         settings=hypothesis.settings(
             max_examples=int(examples or 200),
-            stateful_step_count=40,
+            stateful_step_count=50,
             derandomize=examples is None,
             database=None,
             deadline=None,

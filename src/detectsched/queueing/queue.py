@@ -163,6 +163,8 @@ class Queue:
 
     async def now_ms(self) -> int:
         """Return Redis' clock, by which everything in the queues is timed; milliseconds since the epoch."""
+        if self._now_ms is not None:
+            return self._now_ms()
         async with translated():
             seconds, micros = await self._redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
