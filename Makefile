@@ -48,7 +48,7 @@ test-main: venv ## Run the tests that need neither the whole machine nor PaddleO
 test-chaos: venv ## Run the tests that break a whole system under load, one at a time
 	$(BIN)/pytest tests/chaos $(ARGS)
 
-soak-images: venv ## Read 500 mixed images with crashes among them, and watch memory (many minutes)
+soak-images: venv ## Read 500 mixed images (SOAK_IMAGES=N) with crashes among them, and watch memory (minutes)
 	$(BIN)/pytest -m soak tests/soak $(ARGS)
 
 # rapidocr and paddle bring OpenCV builds that overwrite each other (docs/decisions/0006-ocr-engines-apart.md).
