@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from detectsched.db.connection import Ledger
@@ -61,36 +61,19 @@ def runner_services(
     slots = slots_of(lanes, settings)
     identity = Identity.of_this_process()
     label = settings.runner.name or identity.hostname
-    reads_payloads = any(lane != LANE_TEXT for lane in lanes)
     # What is made below is called only when all of it is there.
-    machinery = (
-        Machinery.make(settings, ledger, engine_command, on_change=lambda: health.wake())  # noqa: PLW0108
-        if reads_payloads
-        else Machinery()
-    )
-    completer = Completer(
-        queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
+    machinery = Machinery.serving(
+        lanes,
+        settings,
+        ledger,
+        command=engine_command,
+        on_change=lambda: health.wake(),  # noqa: PLW0108
     )
     matchers = CompiledLists(ledger, max_hits=settings.runner.max_hits)
-    heartbeat = Heartbeat(
-        queue,
-        identity,
-        settings.runner,
-        slots=slots,
-        name=label,
-        engine=machinery.engine,
-        pool=machinery.pool,
-        images=machinery.images,
-        matchers=matchers,
-    )
-    health = Health(
-        settings.runner,
-        engine_ready=machinery.is_ready,
-        sibling_pids=heartbeat.sibling_pids,
-        on_change=heartbeat.wake,
-        idle_seconds=lambda: desk.idle_seconds(),  # noqa: PLW0108
-        gpus=machinery.gpus,
-        gpu_works=machinery.gpu_works,
+    heartbeat = _heartbeat(queue, identity, label, settings, slots, machinery, matchers)
+    health = _health(settings, machinery, heartbeat, idle_seconds=lambda: desk.idle_seconds())  # noqa: PLW0108
+    completer = Completer(
+        queue, ledger, runner=identity.consumer, dead_letters_kept=settings.scheduler.dead_letters_kept
     )
     worker = Worker(
         Executor(machinery.engines, blobs, matchers, machinery.images),
@@ -107,6 +90,42 @@ def runner_services(
     leases = Leases(queue, desk, identity.consumer, settings)
     drain, notice = Drain(queue, label, health), StopNotice(health, heartbeat)
     return [*machinery.services(), health, drain, heartbeat, leases, Cancels(queue, desk), desk, notice, *readers]
+
+
+def _heartbeat(
+    queue: Queue,
+    identity: Identity,
+    label: str,
+    settings: Settings,
+    slots: Mapping[str, int],
+    machinery: Machinery,
+    matchers: CompiledLists,
+) -> Heartbeat:
+    return Heartbeat(
+        queue,
+        identity,
+        settings.runner,
+        slots=slots,
+        name=label,
+        engine=machinery.engine,
+        pool=machinery.pool,
+        images=machinery.images,
+        matchers=matchers,
+    )
+
+
+def _health(
+    settings: Settings, machinery: Machinery, heartbeat: Heartbeat, *, idle_seconds: Callable[[], float]
+) -> Health:
+    return Health(
+        settings.runner,
+        engine_ready=machinery.is_ready,
+        sibling_pids=heartbeat.sibling_pids,
+        on_change=heartbeat.wake,
+        idle_seconds=idle_seconds,
+        gpus=machinery.gpus,
+        gpu_works=machinery.gpu_works,
+    )
 
 
 def _readers(

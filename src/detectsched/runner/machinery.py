@@ -17,6 +17,7 @@ from detectsched.runner.gpus import chosen_gpus
 from detectsched.runner.known_images import KnownImages
 from detectsched.runner.visible import VISIBLE_DEVICES, number_gpus_by_bus
 from detectsched.settings import OcrSettings, Settings
+from detectsched.task import LANE_TEXT
 
 _ENGINES_SHARE: Final = 0.95
 """Of the task's own time: a payload that makes engines hang is then known as the cause."""
@@ -32,17 +33,26 @@ class Machinery:
     gpus: GpuWatch | None = None
 
     @classmethod
-    def make(
-        cls, settings: Settings, ledger: Ledger, command: Sequence[str], on_change: Callable[[], None]
+    def serving(
+        cls,
+        lanes: Sequence[str],
+        settings: Settings,
+        ledger: Ledger,
+        *,
+        command: Sequence[str],
+        on_change: Callable[[], None],
     ) -> Machinery:
-        """Put it together; nothing is started.
+        """Put together what a runner of these lanes needs; nothing is started.
 
         Args:
+            lanes: without one for payloads nothing is needed.
             settings: of the runner and its engines.
             ledger: where images are looked up that were read before.
             command: starts a process of the OCR engine.
             on_change: called when an engine begins or ceases to work.
         """
+        if all(lane == LANE_TEXT for lane in lanes):
+            return cls()
         uuids = chosen_gpus(settings.ocr.gpus, os.environ.get(VISIBLE_DEVICES))
         gpus = _gpu_watch(uuids) if settings.ocr.gpu else None
         pool = _pool(
