@@ -6,13 +6,10 @@ What `test_machine` is for Redis alone, this is for both stores: between the two
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import Final
 
-import hypothesis
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
@@ -27,6 +24,7 @@ from detectsched.task import DEFAULT_TENANT, TaskState
 from tests.chaos.small_run import text_of_object
 from tests.queueing.ledger_world import ATTEMPTS, CONSUMERS, LedgerWorld, Stores
 from tests.support.actors import new_text
+from tests.support.machines import machine_settings, patient
 
 SOMETIMES: Final = frozenset(
     {
@@ -194,23 +192,14 @@ class LedgerMachine(LedgerWorld):
         assert not evidence.open, "never served"
 
 
-@pytest.mark.timeout(600)
+@patient
 def test_both_stores_agree_after_any_sequence_of_steps(settings: Settings) -> None:
     """Nothing is lost, nothing has two results, and an object's tasks ran in their order."""
-    examples = os.environ.get("MACHINE_EXAMPLES")
     met: set[str] = set()
     scheduler = settings.scheduler.model_copy(update={"max_attempts": ATTEMPTS, "lease_seconds": 60.0})
     with Stores.opened(settings.model_copy(update={"scheduler": scheduler})) as stores:
         run_state_machine_as_test(
             partial(LedgerMachine, stores, met),  # type: ignore[arg-type]  # as in test_machine
-            settings=hypothesis.settings(
-                max_examples=int(examples or 100),
-                stateful_step_count=50,
-                derandomize=examples is None,
-                database=None,
-                deadline=None,
-                print_blob=True,
-                suppress_health_check=list(hypothesis.HealthCheck),
-            ),
+            settings=machine_settings(100),
         )
     assert met >= SOMETIMES, f"never met: {SOMETIMES - met}"

@@ -7,13 +7,10 @@ random.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-import hypothesis
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from pydantic import SecretStr
@@ -37,6 +34,7 @@ from detectsched.task import Delivery
 from tests.queueing.operators import Operators
 from tests.queueing.world import CONSUMERS, COST, LANES, LEASE, QUANTUM, REAPER, SOMETIMES, entitlement_of, tenant_of
 from tests.support.actors import device_task, object_task
+from tests.support.machines import machine_settings, patient
 
 lanes, consumers = st.sampled_from(LANES), st.sampled_from(CONSUMERS)
 tenants, numbers = st.sampled_from("ab"), st.integers(1, 2)
@@ -439,10 +437,9 @@ class QueueMachine(Operators):
             self.loop.close()
 
 
-@pytest.mark.timeout(600)
+@patient
 def test_any_sequence_of_steps_keeps_everything_in_its_place(redis_url: str) -> None:
     """No task vanishes or is in two places, counters equal a recount, and whoever can be served is in the schedule."""
-    examples = os.environ.get("MACHINE_EXAMPLES")
     met: set[str] = set()
     settings = Settings(
         redis=RedisSettings(url=SecretStr(redis_url)),
@@ -452,14 +449,6 @@ def test_any_sequence_of_steps_keeps_everything_in_its_place(redis_url: str) -> 
     )
     run_state_machine_as_test(
         partial(QueueMachine, settings, met),  # type: ignore[arg-type]  # whatever makes a machine will do
-        settings=hypothesis.settings(
-            max_examples=int(examples or 200),
-            stateful_step_count=50,
-            derandomize=examples is None,
-            database=None,
-            deadline=None,
-            print_blob=True,
-            suppress_health_check=list(hypothesis.HealthCheck),
-        ),
+        settings=machine_settings(200),
     )
     assert met >= SOMETIMES, f"never met: {SOMETIMES - met}"
