@@ -1,4 +1,4 @@
-"""How state machines are run: the same examples each time; by ``MACHINE_EXAMPLES`` so many, at random, without limit."""
+"""How state machines are run: the same examples each time; by ``MACHINE_EXAMPLES`` so many, at random, unlimited."""
 
 from __future__ import annotations
 
