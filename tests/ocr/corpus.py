@@ -121,6 +121,16 @@ def _cut(name: str, share: float) -> Make:
     return make
 
 
+def _cut_and_ended(share: float, **options: Any) -> Make:
+    """End a part of a JPEG as if it were a whole one."""
+
+    def make() -> bytes:
+        whole = encoded(Image.effect_noise((720, 640), 80).convert("RGB"), "JPEG", **options)
+        return whole[: int(len(whole) * share)] + b"\xff\xd9"
+
+    return make
+
+
 def _without_trailer() -> bytes:
     return encoded(sheet(), "GIF")[:-1]
 
@@ -181,6 +191,9 @@ HOSTILE: Final[dict[str, tuple[Make, str]]] = {
     "bad checksum": (_bad_checksum, "undecodable_image"),
     "a GIF without its end": (_without_trailer, "undecodable_image"),
     "a header without pixels": (lambda: png_header(300, 200), "undecodable_image"),
+    "half of a JPEG, properly ended": (_cut_and_ended(0.5), "undecodable_image"),
+    "99% of a JPEG, properly ended": (_cut_and_ended(0.99), "undecodable_image"),
+    "half of a progressive JPEG, properly ended": (_cut_and_ended(0.5, progressive=True), "undecodable_image"),
     **{
         f"{share:.0%} of a {name}": (_cut(name, share), "undecodable_image")
         for name in ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "HEIF")

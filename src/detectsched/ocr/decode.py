@@ -16,6 +16,7 @@ from PIL import Image, ImageFile, ImageOps, ImageStat
 from detectsched.errors import PayloadRejected
 from detectsched.ocr.formats import BadImage, Problem, check_size, format_of, open_image
 from detectsched.ocr.frames import chosen_frames, count_frames, is_whole_gif
+from detectsched.ocr.jpeg import what_is_lost
 from detectsched.settings import FramePolicy
 
 _MIDDLE_GREY: Final = 128
@@ -73,6 +74,8 @@ def _open_whole(data: bytes, max_pixels: int) -> Image.Image:
         return open_image(data, max_pixels)
     if format_of(image) == "GIF" and not is_whole_gif(data):
         raise _damaged("the end is missing")
+    if format_of(image) == "JPEG" and (lost := what_is_lost(data)):
+        raise _damaged(lost)
     return image
 
 
