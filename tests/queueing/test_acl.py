@@ -29,14 +29,20 @@ USER: Final = "detectsched"
 
 def documented_rule() -> list[str]:
     """Return the words of the documented ``ACL SETUSER``, after the name of the user."""
+    rule: str
     [rule] = re.findall(rf"^ACL SETUSER {USER} (.*?)^```", _PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     return rule.replace("\\\n", " ").split()
+
+
+def administrator(redis_url: str) -> Any:
+    """Return a client that may do everything; its own types know few of its commands."""
+    return redis.asyncio.from_url(redis_url)
 
 
 @pytest.fixture
 async def limited(redis_url: str) -> AsyncIterator[RedisSettings]:
     """Speak as the documented user."""
-    async with redis.asyncio.from_url(redis_url) as admin:
+    async with administrator(redis_url) as admin:
         password = "secret"
         rule = [word if not word.startswith(">") else f">{password}" for word in documented_rule()]
         await admin.execute_command("ACL", "SETUSER", USER, "reset", *rule)
@@ -48,7 +54,7 @@ async def limited(redis_url: str) -> AsyncIterator[RedisSettings]:
 
 async def refused(redis_url: str) -> list[Any]:
     """Return what the server has refused somebody: also what was taken for an absence."""
-    async with redis.asyncio.from_url(redis_url) as admin:
+    async with administrator(redis_url) as admin:
         return list(await admin.execute_command("ACL", "LOG"))
 
 
@@ -88,7 +94,7 @@ async def test_86_a_system_lives_under_the_rule(limited: RedisSettings, settings
     async with dispatching(own) as system, runner(own, "text"):
         first = await system.submit(*(new_text(number) for number in range(5)))
         assert await system.wait_for_all(first) == [TaskState.SUCCEEDED] * 5
-        async with redis.asyncio.from_url(redis_url) as admin:
+        async with administrator(redis_url) as admin:
             await admin.flushall()
         await wait_until(system.queue.is_open, "the gate open again")
         after = await system.submit(new_text(1))
