@@ -198,9 +198,9 @@ async def test_old_sums_and_entries_are_forgotten(ledger: Ledger) -> None:
                 "VALUES ('t', $1, 'a', 'b', 'c', 'd')",
                 at,
             )
-    pruned = await retention.prune(ledger, settings, now=now)
+    pruned = await retention.prune(ledger, settings)
     assert pruned == {"stat_device": 2, "stat_word": 2, "stat_hourly": 1, "stat_removed": 0}
-    pruned = await retention.prune(ledger, settings.model_copy(update={"keep_audit_days": 20}), now=now)
+    pruned = await retention.prune(ledger, settings.model_copy(update={"keep_audit_days": 20}))
     assert pruned["audit_log"] == 1
     async with ledger.connection() as connection:
         for statement in ("DELETE FROM audit_log", "UPDATE audit_log SET actor = 'x'", "TRUNCATE audit_log"):

@@ -43,12 +43,12 @@ class Daemon:
 
 
 @asynccontextmanager
-async def daemon(settings: Settings, *arguments: str) -> AsyncIterator[Daemon]:
-    """Run ``detectsched <arguments>``; whatever is left of it afterwards is killed."""
+async def daemon(settings: Settings, *arguments: str, module: str = "detectsched") -> AsyncIterator[Daemon]:
+    """Run ``detectsched <arguments>``, or another module; whatever is left of it afterwards is killed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "detectsched",
+        module,
         *arguments,
         env=environment_of(settings),
         stderr=asyncio.subprocess.PIPE,

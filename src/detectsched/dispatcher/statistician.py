@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Final
 
-from detectsched.clock import utc_now
+from detectsched.clock import monotonic
 from detectsched.db import retention
 from detectsched.db.connection import Ledger
 from detectsched.db.statistics import count_due
@@ -17,7 +16,7 @@ log = get_logger(__name__)
 
 _CHUNKS: Final = 20
 """Transactions of one turn; what is left is for the next one, which comes at once."""
-_BETWEEN_PRUNINGS: Final = timedelta(minutes=10)
+_BETWEEN_PRUNINGS_SECONDS: Final = 600.0
 
 
 class Statistician(Loop):
@@ -27,7 +26,7 @@ class Statistician(Loop):
         super().__init__(settings.count_seconds)
         self._ledger = ledger
         self._settings = settings
-        self._prune_at: datetime | None = None
+        self._prune_at = float("-inf")
 
     async def run_once(self) -> int:
         """Count what is due, and now and then prune; return how many tasks and reports were counted."""
@@ -39,15 +38,16 @@ class Statistician(Loop):
                 break
         else:
             self.wake()
-        await self._prune(utc_now())
+        await self._prune()
         return counted
 
-    async def _prune(self, now: datetime) -> None:
-        if self._prune_at is not None and now < self._prune_at:
+    async def _prune(self) -> None:
+        now = monotonic()
+        if now < self._prune_at:
             return
-        pruned = await retention.prune(self._ledger, self._settings, now=now)
+        pruned = await retention.prune(self._ledger, self._settings)
         if any(pruned.values()):
             log.info("forgot what is older than it is kept", **pruned)
         # What one turn may remove is bounded: an old table is worked off turn by turn.
         is_over = all(count < retention.MOST_AT_ONCE for count in pruned.values())
-        self._prune_at = now + _BETWEEN_PRUNINGS if is_over else now
+        self._prune_at = now + _BETWEEN_PRUNINGS_SECONDS if is_over else now
