@@ -9,6 +9,7 @@ import pytest
 from detectsched.detection import Text
 from detectsched.errors import InvalidRequest
 from detectsched.matching.apart import compile_apart
+from detectsched.matching.automaton import PART
 from detectsched.matching.matcher import Matcher
 from detectsched.wordlist import ListContent, ListOptions, Mode, Rule, RuleKind, Word
 from tests.matching.judging import LIST, OTHER
@@ -25,6 +26,17 @@ async def test_a_matcher_compiled_apart_judges_as_one_compiled_here() -> None:
     apart = Matcher(lists, await compile_apart(list(lists.values())))
     assert apart.match(text) == Matcher(lists).match(text)
     assert len(apart.match(text).hits) > 10
+
+
+async def test_a_list_that_comes_back_in_many_pieces_is_whole() -> None:
+    """More words than a part of the automaton has, all with spaces and doubled letters, which come apart."""
+    lists = {LIST: ListContent(tuple(Word(f"book {number:05}") for number in range(PART + 2_000)))}
+    numbers = [0, 4_999, 5_000, PART - 1, PART, PART + 1_999, PART + 2_000]
+    text = Text(" ".join(f"boook {number:05} b-o-o-k-{number:05}" for number in numbers))
+    apart = Matcher(lists, await compile_apart(list(lists.values())))
+    found = apart.match(text)
+    assert found == Matcher(lists).match(text)
+    assert {hit.word for hit in found.hits} == {f"book {number:05}" for number in numbers[:-1]}
 
 
 async def test_what_is_wrong_is_told_as_if_it_had_been_found_here() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 import platform
 import random
 import statistics
@@ -153,14 +152,17 @@ def _seconds(call: Callable[[], object]) -> float:
 
 async def _load(words: Sequence[Word]) -> Loaded:
     contents = ListContent(tuple(words))
+
+    async def load() -> Matcher:
+        return Matcher({_LIST: contents}, await compile_apart([contents]))
+
     before = psutil.Process().memory_info().rss
     begun = perf_counter()
-    groups, stall = await _watched(lambda: compile_apart([contents]))
+    matcher, stall = await _watched(load)
     seconds = perf_counter() - begun
+    size = psutil.Process().memory_info().rss - before
     for _ in range(_TRIES - 1):
-        stall = min(stall, (await _watched(lambda: compile_apart([contents])))[1])
-    matcher = Matcher({_LIST: contents}, groups)
-    size = max(psutil.Process().memory_info().rss - before, len(pickle.dumps(groups)))
+        stall = min(stall, (await _watched(load))[1])
     return Loaded(len(words), contents, matcher, seconds, size, stall)
 
 

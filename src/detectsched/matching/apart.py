@@ -1,8 +1,7 @@
 """Compiling word lists in a process of its own: ``python -m detectsched.matching.apart``.
 
-The automaton is built by a C extension that holds the GIL: 0.3 s for a hundred thousand words, and as much again in
-small steps of Python. In a thread that would stall the event loop; what comes out of the process is taken over in
-milliseconds.
+Folding and spelling a hundred thousand words takes a second of Python. In a thread that would stall the event loop;
+what comes out of the process is taken over in pieces of some milliseconds, each built into a part of the automaton.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 
 from detectsched.errors import InvalidRequest, TaskFailed
-from detectsched.matching.patterns import Group, compile_lists
+from detectsched.matching.automaton import PART, Automaton, Part
+from detectsched.matching.patterns import Compiled, Group, compile_words
 from detectsched.wordlist import ListContent, ListOptions, Word
 
 _PIECE: Final = 5_000
 """Words that are encoded at once, between two chances for the event loop."""
-_GROUPS: Final = msgspec.msgpack.Decoder(list[bytes])
 _REFUSED: Final = 2
 """Exit status: the lists are wrong; standard output says why."""
 
@@ -60,8 +59,28 @@ async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
         raise InvalidRequest(answer.decode(), field="text")
     if process.returncode:
         raise TaskFailed("lists_not_compiled", f"compiling the word lists ended with status {process.returncode}")
-    # Our own process wrote it. Each group by itself: taking one over is a single call of a C extension.
-    return tuple([await asyncio.to_thread(pickle.loads, group) for group in _GROUPS.decode(answer)])
+    return tuple([await _taken_over(group) for group in msgspec.msgpack.decode(answer, type=list[_Answer])])
+
+
+class _Answer(msgspec.Struct):
+    """A group on its way back."""
+
+    rest: bytes
+    """A pickled `Compiled` without what is in pieces; our own process wrote it."""
+    odd: list[bytes]
+    """Pieces of its meanings' odd words, in MessagePack."""
+    keys: list[bytes]
+    """Its keys, as many as a part of the automaton has in each piece."""
+
+
+async def _taken_over(answer: _Answer) -> Group:
+    """Return a group; between two pieces the event loop has the GIL."""
+    compiled: Compiled = await asyncio.to_thread(pickle.loads, answer.rest)
+    words = msgspec.msgpack.Decoder(dict[int, str])
+    for piece in answer.odd:
+        compiled.meanings.odd.update(await asyncio.to_thread(words.decode, piece))
+    parts = [await asyncio.to_thread(_part, piece) for piece in answer.keys]
+    return Group(compiled.folding, compiled.leniency, compiled.meanings, Automaton(parts))
 
 
 class _Sent(msgspec.Struct):
@@ -94,15 +113,30 @@ def decode_contents(data: bytes) -> list[ListContent]:
     ]
 
 
+def _part(keys: bytes) -> Part:
+    return Part(msgspec.msgpack.decode(keys, type=list[str]))
+
+
+def _answer(compiled: Compiled) -> _Answer:
+    encode = msgspec.msgpack.encode
+    keys, odd = compiled.keys, iter(compiled.meanings.odd.items())
+    compiled.meanings.odd = {}
+    return _Answer(
+        rest=pickle.dumps(compiled._replace(keys=[]), pickle.HIGHEST_PROTOCOL),
+        odd=[encode(dict(piece)) for piece in iter(lambda: list(islice(odd, _PIECE)), [])],
+        keys=[encode(keys[first : first + PART]) for first in range(0, len(keys), PART)],
+    )
+
+
 def main() -> int:
     """Compile the lists on standard input; return the exit status."""
     contents = decode_contents(sys.stdin.buffer.read())
     try:
-        groups = compile_lists(contents)
+        groups = compile_words(contents)
     except InvalidRequest as error:
         sys.stdout.buffer.write(error.detail.encode(errors="backslashreplace"))
         return _REFUSED
-    sys.stdout.buffer.write(msgspec.msgpack.encode([pickle.dumps(group, pickle.HIGHEST_PROTOCOL) for group in groups]))
+    sys.stdout.buffer.write(msgspec.msgpack.encode([_answer(group) for group in groups]))
     return 0
 
 

@@ -42,8 +42,8 @@ class Matcher:
 
     Text and words are folded alike (``folding``). The text is read twice: as it stands, and past its noise
     (``relaxed``); a word found in the first is not told once more from the second. Compiling is linear in the words: a
-    hundred thousand take about a second, most of it with the GIL held, which is why `compiling` does it in a process
-    of its own.
+    hundred thousand take about a second, most of it with the GIL held, which is why `apart` does it in a process of
+    its own.
     """
 
     __slots__ = ("_allowed", "_contents", "_first", "_groups", "_max_hits", "_rules", "_words", "lists")
@@ -176,9 +176,7 @@ class _Search:
     def _strict(self, group: Group, content: str) -> set[_Place]:
         """Return where words stand in the folded text."""
         places: set[_Place] = set()
-        # Not iter_long: it misses matches (pyahocorasick issue 189).
-        for last, key in group.automaton.iter(content):
-            start, end = last + 1 - group.length(key), last + 1
+        for key, start, end in group.automaton.find(content):
             inside: bool | None = None
             for entry in group.strict(key):
                 if entry.whole:
@@ -196,9 +194,9 @@ class _Search:
             told.setdefault(number, []).append((start, end))
         spans: dict[int, Spans] = {}
         places: set[_Place] = set()
-        for last, key in group.automaton.iter(relaxed.content):
-            for entry, spelling in group.relaxed(key):
-                place = relaxed.place(last, spelling, whole=entry.whole)
+        for key, start, end in group.automaton.find(relaxed.content):
+            for entry, spelling in group.relaxed(key, end - start):
+                place = relaxed.place(end - 1, spelling, whole=entry.whole)
                 if place is None:
                     continue
                 if entry.number in told:
