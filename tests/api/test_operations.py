@@ -106,14 +106,16 @@ async def test_metrics_count_what_happens(rig: Rig, client: httpx.AsyncClient) -
     assert not [name for name, labels in figures if task_id in labels or "acme" in labels]
 
 
-async def test_metrics_tell_what_runners_say_of_their_engines(rig: Rig, client: httpx.AsyncClient) -> None:
+async def test_metrics_tell_what_runners_say_of_themselves(rig: Rig, client: httpx.AsyncClient) -> None:
     """By runner, while it reports itself; with the alarm for engines that read nothing."""
     record = replace(runner("a"), images_read=7, images_reused=2, engines_replaced=1, empty_share=0.25, empty_alarm=1)
+    record = replace(record, fenced=3)
     await rig.queue.registry.report(record, ttl_seconds=5, changed=True, lanes=("ocr",))
     figures = samples((await client.get("/metrics")).text)
     assert figures["detectsched_runner_images_read_total", ("a:1",)] == 7
     assert figures["detectsched_runner_images_reused_total", ("a:1",)] == 2
     assert figures["detectsched_runner_engines_replaced_total", ("a:1",)] == 1
+    assert figures["detectsched_runner_fenced_total", ("a:1",)] == 3
     assert figures["detectsched_runner_empty_share", ("a:1",)] == 0.25
     assert figures["detectsched_runner_empty_alarm", ("a:1",)] == 1
     await rig.queue.registry.remove(record.name, ("ocr",))

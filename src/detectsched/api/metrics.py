@@ -132,13 +132,14 @@ class _Level(Collector):
 
 
 class _Runners(Collector):
-    """What the runners say of their engines; a runner that has gone is absent."""
+    """What the runners say of themselves; a runner that has gone is absent."""
 
     _COUNTS: Final = {
         "images_read": "Images that its engines have read.",
         "images_reused": "Images whose text was known from an identical one.",
         "images_poison": "Images given up on for crashing engines.",
         "engines_replaced": "Engine processes that died or were worn, and were replaced.",
+        "fenced": "Starts whose result was refused, or not written, since their task had passed to another.",
     }
     _GAUGES: Final = {
         "empty_share": "Share of the images read lately that had no text.",

@@ -28,9 +28,10 @@ class WorkerRecord:
     (pressure: nothing is fetched), ``unhealthy`` (it cannot work until a person starts it anew) or ``stopping``, and
     ``reason`` says why in words. ``gpu_state`` is ``ok``, ``busy``, ``unknown``, ``failed``, ``lost`` or ``absent``,
     and why; '' for a runner that uses no GPU. The last fields count since its start: images that engines read, images
-    whose text was known, images given up on for crashing engines, engine processes replaced; ``empty_share`` of the
-    images read lately had no text, 0 to 1, and ``empty_alarm`` is 1 while that is far more than usual. ``word_lists``
-    are the versions that it has compiled, the last used first, as ``tenant/list@version`` with spaces between.
+    whose text was known, images given up on for crashing engines, engine processes replaced; ``fenced``, starts that
+    came to nothing since their task had passed to another. ``empty_share`` of the images read lately had no text, 0 to
+    1, and ``empty_alarm`` is 1 while that is far more than usual. ``word_lists`` are the versions that it has compiled,
+    the last used first, as ``tenant/list@version`` with spaces between.
     """
 
     hostname: str
@@ -57,6 +58,7 @@ class WorkerRecord:
     images_reused: int = 0
     images_poison: int = 0
     engines_replaced: int = 0
+    fenced: int = 0
     empty_share: float = 0.0
     empty_alarm: int = 0
     word_lists: str = ""

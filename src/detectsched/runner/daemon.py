@@ -84,7 +84,7 @@ def runner_services(
         taker_of=lambda lane: _taker_of(lane, readers, identity.consumer),
     )
     desk = Desk(worker.work, grace_seconds=settings.runner.grace_seconds)
-    heartbeat.health, heartbeat.desk = health, desk
+    heartbeat.health, heartbeat.desk, heartbeat.fenced = health, desk, lambda: worker.fenced
     readers = _readers(queue, desk, health, heartbeat, machinery, settings, slots, identity.consumer)
     completer.reply_lost = partial(_expect_unseen, readers)
     leases = Leases(queue, desk, identity.consumer, settings)

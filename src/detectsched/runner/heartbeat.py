@@ -59,6 +59,7 @@ class Heartbeat(Loop):
         self._siblings: frozenset[int] = frozenset()
         self.health: Health | None = None
         self.desk: Desk | None = None
+        self.fenced: Callable[[], int] = lambda: 0
 
     def sibling_pids(self) -> frozenset[int]:
         """Return the other runners of this host, as of the last heartbeat."""
@@ -127,6 +128,7 @@ class Heartbeat(Loop):
             images_reused=images.reused if images else 0,
             images_poison=images.poison if images else 0,
             engines_replaced=self._pool.replaced if self._pool else 0,
+            fenced=self.fenced(),
             empty_share=round(images.empty.lately, 3) if images else 0.0,
             empty_alarm=int(images.empty.alarmed) if images else 0,
             word_lists=self._matchers.described() if self._matchers else "",

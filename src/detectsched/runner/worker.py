@@ -34,6 +34,8 @@ class Worker:
 
     ``may_work`` is asked before a task is started; ``published`` returns when the registry knows the answer.
     ``taker_of`` says who takes the next task of a lane into the place of a completed one; None: the dispatcher decides.
+    ``fenced`` counts starts that came to nothing, since their task had passed to another: refused by PostgreSQL, or
+    not even written.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Worker:
         self._may_work = may_work
         self._published = published
         self._taker_of = taker_of
+        self.fenced = 0
 
     async def work(self, job: Job) -> Delivery | None:
         """Bring one delivery to its end, and return the one that is in hand in its place, if any.
@@ -125,10 +128,12 @@ class Worker:
     ) -> Delivery | None:
         delivery = started.delivery
         if outcome.verdict is Verdict.LOST:
+            self.fenced += 1
             log.warning("lease lost, nothing written", task=str(delivery.task_id), fence=started.fence)
             return None
         written = await self._completer.persist(job, ending_of(started, outcome, detection))
         if not written:
+            self.fenced += written is False
             event = "write fenced off" if written is False else "not written, left to the lease"
             log.warning(event, task=str(delivery.task_id), fence=started.fence)
             return None
