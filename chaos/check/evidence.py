@@ -11,8 +11,8 @@ from uuid import UUID
 from chaos.history import Change, Interval, intervals_of, read_history
 from chaos.journal import Record, Run, read_journal
 from chaos.snapshot import Snapshot
-from detectsched.db.accept import open_tasks
 from detectsched.db.connection import Ledger
+from detectsched.db.open_tasks import open_page
 from detectsched.dispatcher.placing import placement_of
 from detectsched.queueing.connection import RedisClients
 from detectsched.queueing.keys import is_owned_without_ttl
@@ -127,9 +127,9 @@ async def _read_ledger(evidence: Evidence, ledger: Ledger, settings: Settings, n
             (UUID(str(row["task_id"])), row["kind"]): row["bodies"] for row in await connection.fetch(_MESSAGES)
         }
     last = 0
-    while page := await open_tasks(ledger, after=last, limit=2000):
+    while page := await open_page(ledger, after=last, limit=2000):
         evidence.open |= {row.task.id: placement_of(row, settings.scheduler, now_ms=now_ms) for row in page}
-        last = page[-1].task.sequence
+        last = page.last
 
 
 async def _unowned(redis: Any) -> list[str]:

@@ -140,7 +140,7 @@ class Entitlement:
 
     def with_default_limit(self, limit: int) -> Entitlement:
         """Return the same with this in-flight limit where there is none of its own."""
-        return replace(self, limit=self.limit or limit)
+        return self if self.limit or not limit else replace(self, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,6 @@ async def test_a_rebuilder_that_lost_its_lock_removes_nothing(bench: Bench, sett
     for step in (
         late.rebuild.wipe(token, settings.lanes),
         late.rebuilding(token).enqueue([Placement(device_task(2, bench.time))]),
-        late.rebuild.extend(token),
         late.rebuild.open(token),
     ):
         with pytest.raises(GenerationLost):
@@ -84,6 +83,21 @@ async def test_a_rebuild_that_failed_is_begun_anew_at_once(bench: Bench, setting
     assert await bench.queue.is_open()
 
 
+async def test_a_long_rebuild_keeps_its_lock(bench: Bench, settings: Settings) -> None:
+    """Every call prolongs it; no other dispatcher may begin before it has been silent for as long as a lock lives."""
+    await lose(bench)
+    assert await needed(bench.queue, settings)
+    token = await bench.queue.rebuild.begin()
+    assert token is not None
+    lock = bench.queue.keys.named("rebuild")
+    await bench.clients.commands.pexpire(lock, 500)
+    await bench.queue.rebuilding(token).enqueue([Placement(device_task(1, bench.time))])
+    assert await bench.clients.commands.pttl(lock) > 5000
+    await bench.clients.commands.pexpire(lock, 500)
+    await bench.queue.rebuild.wipe(token, settings.lanes)
+    assert await bench.clients.commands.pttl(lock) > 5000
+
+
 async def test_a_rebuild_that_crossed_to_another_server_does_not_count(bench: Bench, settings: Settings) -> None:
     """What was queued before the server changed may be lost with it: the gate stays closed until a new rebuild."""
     await lose(bench)
@@ -96,7 +110,7 @@ async def test_a_rebuild_that_crossed_to_another_server_does_not_count(bench: Be
     await reconnect(bench)
     with pytest.raises(StoreUnavailable):
         # The connection that is made for it finds another server than the one on which the rebuild began.
-        await bench.queue.rebuild.extend(foreign)
+        await bench.queue.rebuilding(foreign).enqueue([Placement(device_task(1, bench.time))])
     # Over a connection that is there already it is said; the generation then names the old server.
     await bench.clients.commands.ping()
     await bench.queue.rebuild.open(foreign)

@@ -1,10 +1,11 @@
-"""Accepting tasks, and reading back those that are open: what the queues are made from, and remade."""
+"""Accepting tasks: what is committed, and what a committed row says to the queues."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -123,29 +124,6 @@ SELECT t.idempotency_key, {FACTS} FROM task t {ENTITLED}
 WHERE (t.tenant, t.idempotency_key) IN (SELECT * FROM unnest($1::text[], $2::text[]))
 """
 
-_OPEN: Final = f"""
-SELECT {FACTS} FROM task t {ENTITLED}
-WHERE t.state IN ('queued', 'running') AND t.sequence > $1 ORDER BY t.sequence LIMIT $2
-"""
-
-_OPEN_SINCE: Final = f"""
-SELECT {FACTS} FROM task t {ENTITLED}
-WHERE t.state IN ('queued', 'running') AND t.sequence > $1
-  AND coalesce(t.started_at, t.created_at) < now() - $2 * interval '1 second'
-ORDER BY t.sequence LIMIT $3
-"""
-
-_OPEN_AMONG: Final = f"""
-SELECT {FACTS} FROM task t {ENTITLED}
-WHERE t.id = ANY ($1::uuid[]) AND t.state IN ('queued', 'running') ORDER BY t.sequence
-"""
-
-
-_ENDED_AMONG: Final = """
-SELECT g.id FROM unnest($1::uuid[]) AS g (id) LEFT JOIN task t ON t.id = g.id
-WHERE t.id IS NULL OR t.state NOT IN ('queued', 'running') AND t.finished_at < now() - $2 * interval '1 second'
-"""
-
 
 async def accept(ledger: Ledger, tasks: Sequence[NewTask]) -> list[AcceptedTask]:
     """Commit rows for many tasks at once, in the order given; a known Idempotency-Key yields its earlier task.
@@ -167,33 +145,6 @@ async def accepted_before(ledger: Ledger, keys: Sequence[tuple[str, str]]) -> li
     async with ledger.connection() as connection:
         found = await _by_key(connection, keys)
     return [found.get(key) for key in keys]
-
-
-async def open_tasks(ledger: Ledger, *, after: int, limit: int) -> list[AcceptedTask]:
-    """Return tasks that are not terminal, by sequence, beginning after the one given: what a rebuild is made from."""
-    async with ledger.connection() as connection:
-        return [accepted_row(row, is_new=False) for row in await connection.fetch(_OPEN, after, limit)]
-
-
-async def open_since(ledger: Ledger, *, after: int, older_than_seconds: float, limit: int) -> list[AcceptedTask]:
-    """Return open tasks that nothing has happened to for a while, by sequence, beginning after the one given."""
-    async with ledger.connection() as connection:
-        rows = await connection.fetch(_OPEN_SINCE, after, older_than_seconds, limit)
-    return [accepted_row(row, is_new=False) for row in rows]
-
-
-async def open_among(ledger: Ledger, task_ids: Sequence[UUID]) -> list[AcceptedTask]:
-    """Return those of the given tasks that are not terminal, by sequence."""
-    async with ledger.connection() as connection:
-        rows = await connection.fetch(_OPEN_AMONG, list(task_ids))
-    return [accepted_row(row, is_new=False) for row in rows]
-
-
-async def ended_among(ledger: Ledger, task_ids: Sequence[UUID], *, older_than_seconds: float) -> list[UUID]:
-    """Return those of the given tasks that ended longer ago than that, or that the ledger does not have."""
-    async with ledger.connection() as connection:
-        rows = await connection.fetch(_ENDED_AMONG, list(task_ids), older_than_seconds)
-    return [UUID(str(row["id"])) for row in rows]
 
 
 async def _by_key(
@@ -231,12 +182,17 @@ def _columns(tasks: Sequence[NewTask]) -> list[list[Any]]:
     ]
 
 
+# Many rows are of few queues, and say the same of them: one object for all is cheaper to make and to compare.
+_queue_of = lru_cache(maxsize=4096)(QueueId.parse)
+_entitlement = lru_cache(maxsize=4096)(Entitlement)
+
+
 def accepted_row(row: Any, *, is_new: bool) -> AcceptedTask:
     """Return the task that a row of `FACTS` tells of."""
     return AcceptedTask(
         task=QueuedTask(
             id=UUID(str(row["id"])),
-            queue=QueueId.parse(row["queue"]),
+            queue=_queue_of(row["queue"]),
             lane=row["lane"],
             sequence=row["sequence"],
             cost=row["cost"],
@@ -250,14 +206,14 @@ def accepted_row(row: Any, *, is_new: bool) -> AcceptedTask:
         state=TaskState(row["state"]),
         is_new=is_new,
         request_hash=row["request_hash"],
-        entitlement=Entitlement(
-            limit=row["in_flight"],
-            weight=row["weight"],
-            rate=row["rate"],
-            burst=row["burst"],
-            tenant_weight=row["tenant_weight"],
-            tenant_rate=row["tenant_rate"],
-            tenant_burst=row["tenant_burst"],
+        entitlement=_entitlement(
+            row["in_flight"],
+            row["weight"],
+            row["rate"],
+            row["burst"],
+            row["tenant_weight"],
+            row["tenant_rate"],
+            row["tenant_burst"],
         ),
         created_at=row["created_at"],
         expires_at=row["expires_at"],

@@ -7,9 +7,9 @@ from typing import Final
 
 from detectsched import failpoints
 from detectsched.clock import monotonic
-from detectsched.db.accept import open_tasks
 from detectsched.db.connection import Ledger
 from detectsched.db.control import milliseconds, pauses
+from detectsched.db.open_tasks import open_page
 from detectsched.dispatcher.placing import placement_of
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Queue
@@ -18,17 +18,19 @@ from detectsched.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_PAGE: Final = 2000
+_PAGE: Final = 10_000
+"""Rows read at once, and put in order by queue: the longer, the fewer queues a script call has to do with."""
 
 
 class Rebuilder(Loop):
     """Watches for a lost generation; one of several dispatchers takes the lock and rebuilds."""
 
-    def __init__(self, queue: Queue, ledger: Ledger, settings: Settings) -> None:
+    def __init__(self, queue: Queue, ledger: Ledger, settings: Settings, *, page: int = _PAGE) -> None:
         super().__init__(settings.scheduler.safety_tick_seconds)
         self._queue = queue
         self._ledger = ledger
         self._settings = settings
+        self._page = page
         # A changed policy scores everything anew, once: two dispatchers that disagree must not rebuild in turn.
         self._check_policy = True
 
@@ -60,15 +62,14 @@ class Rebuilder(Loop):
     async def _requeue(self, token: str) -> int:
         scripts = self._queue.rebuilding(token)
         queued = 0
-        rows = await open_tasks(self._ledger, after=0, limit=_PAGE)
-        while rows:
+        page = await open_page(self._ledger, after=0, limit=self._page)
+        while page:
             now_ms = await self._queue.now_ms()
-            placements = [placement_of(row, self._settings.scheduler, now_ms=now_ms) for row in rows]
+            placements = (placement_of(row, self._settings.scheduler, now_ms=now_ms) for row in page)
             # PostgreSQL looks for the next page while Redis takes this one: two machines, or two cores.
             async with asyncio.TaskGroup() as both:
-                reading = both.create_task(open_tasks(self._ledger, after=rows[-1].task.sequence, limit=_PAGE))
-                both.create_task(scripts.enqueue(placements))
-            await self._queue.rebuild.extend(token)
-            queued += len(rows)
-            rows = reading.result()
+                reading = both.create_task(open_page(self._ledger, after=page.last, limit=self._page))
+                both.create_task(scripts.enqueue_all(placements))
+            queued += len(page)
+            page = reading.result()
         return queued

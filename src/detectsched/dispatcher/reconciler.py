@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from detectsched import failpoints
-from detectsched.db.accept import ended_among, open_among, open_since
 from detectsched.db.connection import Ledger
+from detectsched.db.open_tasks import ended_among, open_among, open_since
 from detectsched.dispatcher.placing import placement_of
 from detectsched.lifecycle import Loop
 from detectsched.queueing.queue import Queue

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, islice
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from detectsched.queueing.vocabulary import (
@@ -43,6 +45,16 @@ class Call(Protocol):
             StoreUnavailable: Redis is away.
         """
         ...
+
+
+_SENDERS: Final = 2
+"""Calls under way at once where many tasks are queued: Redis need not wait for the next to be made ready."""
+_ENQUEUED: Final = {word.value.encode(): word for word in Enqueued}
+
+
+def _run_of(placement: Placement) -> tuple[QueueId, str, Entitlement]:
+    """Return what the neighbours of a run have in common: it is said to enqueue.lua once."""
+    return placement.task.queue, placement.task.lane, placement.entitlement
 
 
 def _flat(entitlement: Entitlement) -> list[str | int | float]:
@@ -105,24 +117,43 @@ class Scripts:
             answers += await self._enqueue(placements[i : i + MOST_PER_CALL])
         return answers
 
+    async def enqueue_all(self, placements: Iterable[Placement]) -> None:
+        """Queue any number of tasks; best in order of their queues, so that a call has to do with few.
+
+        While Redis works on one call, the next is made ready and sent. The two may come to it in either order: a task's
+        place is that of its sequence.
+
+        Raises:
+            ExceptionGroup: of what a call raised; the other one is cancelled, and no more of ``placements`` is taken.
+        """
+        left = iter(placements)
+
+        async def send() -> None:
+            while some := list(islice(left, MOST_PER_CALL)):
+                await self._enqueue(some)
+
+        async with asyncio.TaskGroup() as senders:
+            for _ in range(_SENDERS):
+                senders.create_task(send())
+
     async def _enqueue(self, placements: Sequence[Placement]) -> list[Enqueued]:
         flat: list[str | int | float] = [self._now(), self._meta_ttl]
-        for placement in placements:
-            task = placement.task
-            flat += [
-                str(task.id),
-                str(task.queue),
-                task.lane,
-                task.created_ms,
-                f"{task.cost:.6g}",
-                task.sequence,
-                task.expires_ms,
-                task.not_before_ms,
-                task.delivery,
-                placement.held_by,
-                *_flat(placement.entitlement),
-            ]
-        return [Enqueued(word.decode()) for word in await self._call("enqueue", flat)]
+        for (queue, lane, entitlement), found in groupby(placements, _run_of):
+            run = list(found)
+            flat += [str(queue), lane, *_flat(entitlement), len(run)]
+            for placement in run:
+                task = placement.task
+                flat += [
+                    str(task.id),
+                    task.created_ms,
+                    f"{task.cost:.6g}",
+                    task.sequence,
+                    task.expires_ms,
+                    task.not_before_ms,
+                    task.delivery,
+                    placement.held_by,
+                ]
+        return [_ENQUEUED[word] for word in await self._call("enqueue", flat)]
 
     async def dispatch(self, lane: str, *, capacity: int, live: Sequence[str], turns: Turns) -> Dispatched:
         """Hand tasks to a lane's stream, up to the capacity of its live runners (their consumer names)."""

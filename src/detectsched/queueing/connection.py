@@ -26,6 +26,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from detectsched.clock import monotonic
 from detectsched.errors import ConfigurationError, GenerationLost, StoreDamaged, StoreUnavailable
+from detectsched.queueing.packing import packing
 from detectsched.settings import RedisSettings
 
 Redis: TypeAlias = Any
@@ -152,7 +153,7 @@ class RedisClients:
             health_check_interval=0,
             protocol=2,
         )
-        pool.connection_class = self._calm.wrap(pool.connection_class)
+        pool.connection_class = packing(self._calm.wrap(pool.connection_class))
         return _Redis.from_pool(pool)
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from detectsched.queueing.capacity import Capacity, capacity_of
 from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import DEFERRED, GROUP, Keys
 from detectsched.queueing.pausing import concerned, paused_lane, paused_runner, paused_subject, paused_tenant
-from detectsched.queueing.rebuild import Rebuild, escaped, run_id_of
+from detectsched.queueing.rebuild import LOCK_SECONDS, Rebuild, escaped, run_id_of
 from detectsched.queueing.registry import Registry, WorkerRecord
 from detectsched.queueing.scaling import Scaling, scaling_of
 from detectsched.queueing.views import LaneState, QueueState, Standing, Views, aging_score
@@ -153,7 +153,7 @@ class Queue:
             async with translated():
                 with meant_for(run_id_of(token)):
                     answer = await scripts.run(
-                        self._redis, name, self.keys.generation, [f"rebuild:{token}", *arguments]
+                        self._redis, name, self.keys.generation, [f"rebuild:{LOCK_SECONDS}:{token}", *arguments]
                     )
             if answer[:1] == [b"LOST"]:
                 raise GenerationLost("the rebuild was lost to another process")

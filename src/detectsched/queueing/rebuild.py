@@ -14,7 +14,7 @@ from detectsched.queueing.connection import RedisClients, meant_for, translated
 from detectsched.queueing.keys import GROUP, Keys
 from detectsched.settings import Policy
 
-_LOCK_SECONDS: Final = 10
+LOCK_SECONDS: Final = 10
 """Each step prolongs it. When a rebuilder is killed, the gate stays closed for as long as its lock lives."""
 _SCAN: Final = 1000
 _SPARED: Final = ("generation", "rebuild", "scheduler", "worker:", "workers", "dead_letter", "repairs")
@@ -76,19 +76,11 @@ class Rebuild:
                 await self._redis.ping()
         token = f"{uuid4().hex}@{self._clients.watch.run_id}"
         earlier, self._tried = self._tried, [*self._tried[-9:], token]
-        [word] = await self._run("begin", token, [self._seen, _LOCK_SECONDS, self._policy.value, *earlier])
+        [word] = await self._run("begin", token, [self._seen, LOCK_SECONDS, self._policy.value, *earlier])
         if word != b"BEGUN":
             self._tried.clear()
             return None
         return token
-
-    async def extend(self, token: str) -> None:
-        """Keep the lock while a long rebuild goes on.
-
-        Raises:
-            GenerationLost: the lock is not ours any more.
-        """
-        await self._wipe(token, [])
 
     async def wipe(self, token: str, lanes: tuple[str, ...]) -> int:
         """Remove everything that is made from PostgreSQL, and make the lanes' streams; return how many keys went.
@@ -152,7 +144,7 @@ class Rebuild:
         return generation
 
     async def _wipe(self, token: str, doomed: list[bytes]) -> int:
-        answer = await self._run("wipe", token, [_LOCK_SECONDS, *doomed])
+        answer = await self._run("wipe", token, [LOCK_SECONDS, *doomed])
         if answer[0] == b"LOST":
             raise GenerationLost(_LOST)
         return int(answer[1])

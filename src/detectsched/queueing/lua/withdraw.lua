@@ -31,7 +31,7 @@ local policy = policy_of(P)
 local function resolve_head(task)
   local meta = meta_key(P, task.queue)
   if split_queue(task.queue) ~= 'object' or redis.call('HEXISTS', meta, 'until') == 0 then return end
-  local head = live_head(P, queue_key(P, task.queue), meta)
+  local head = live_head(P, queue_key(P, task.queue), meta, number(redis.call('HGET', meta, 'tombstones')))
   if not head or sequence_of(head) ~= tonumber(task.sequence) then return end
   redis.call('HDEL', meta, 'until')
   redis.call('ZREM', P .. 'deferred', 'queue:' .. task.queue)

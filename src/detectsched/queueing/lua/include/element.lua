@@ -1,7 +1,7 @@
 -- A queue's element: 'lane|created_ms|cost|sequence|task id', so that the head tells its lane and wait by itself.
 
 local function element_of(lane, created, cost, sequence, id)
-  return table.concat({lane, created, cost, sequence, id}, '|')
+  return lane .. '|' .. created .. '|' .. cost .. '|' .. sequence .. '|' .. id
 end
 
 -- parse_element(e): lane, created_ms, cost, sequence, task id (all strings).

@@ -1,13 +1,22 @@
--- count_pending(P, qid, delta): keep the counters of waiting tasks: of all, per tenant, per device or object.
--- A field that reaches zero is removed: a quiet device or tenant costs nothing. Many tasks of one queue are one call.
+-- Counters of waiting tasks: of all, per tenant, per device or object. A field that reaches zero is removed: a quiet device
+-- or tenant costs nothing.
+
+local function count_in(hash, field, delta)
+  if redis.call('HINCRBY', hash, field, delta) == 0 then redis.call('HDEL', hash, field) end
+end
+
+local function count_of_subject(P, qid, delta)
+  count_in(P .. 'mac:pending', subject_of(qid), delta)
+end
+
+-- count_of_tenant(P, tenant, delta): of the tenant, and of all.
+local function count_of_tenant(P, tenant, delta)
+  redis.call('INCRBY', P .. 'global_pending', delta)
+  count_in(P .. 'tenant:pending', tenant, delta)
+end
+
 local function count_pending(P, qid, delta)
   local _, tenant = split_queue(qid)
-  local subject = subject_of(qid)
-  redis.call('INCRBY', P .. 'global_pending', delta)
-  if redis.call('HINCRBY', P .. 'tenant:pending', tenant, delta) == 0 then
-    redis.call('HDEL', P .. 'tenant:pending', tenant)
-  end
-  if redis.call('HINCRBY', P .. 'mac:pending', subject, delta) == 0 then
-    redis.call('HDEL', P .. 'mac:pending', subject)
-  end
+  count_of_tenant(P, tenant, delta)
+  count_of_subject(P, qid, delta)
 end

@@ -63,7 +63,7 @@ local function index_tenant(P, policy, lane, tenant, now, ttl)
   end
 end
 
--- starting_key(P, lane, tenant, meta): the key of a queue that becomes ready, noted in its meta with the epoch of V.
+-- starting_key(P, lane, tenant, meta): the key of a queue that becomes ready, and the epoch of V; its meta is to note both.
 local function starting_key(P, lane, tenant, meta)
   local clock = redis.call('HMGET', tenant_meta_key(P, lane, tenant), 'v', 'epoch')
   local own = redis.call('HMGET', meta, 'key:' .. lane, 'epoch:' .. lane)
@@ -72,9 +72,7 @@ local function starting_key(P, lane, tenant, meta)
     epoch = redis.call('HINCRBY', P .. 'mac:clock', '@epoch', 1)
     redis.call('HSET', tenant_meta_key(P, lane, tenant), 'epoch', epoch)
   end
-  local key = exact(math.max(own[2] == epoch and number(own[1]) or 0, number(clock[1])))
-  redis.call('HSET', meta, 'key:' .. lane, key, 'epoch:' .. lane, epoch)
-  return key
+  return exact(math.max(own[2] == epoch and number(own[1]) or 0, number(clock[1]))), epoch
 end
 
 -- live_head(P, list, meta, tombstones): the first element that was not withdrawn; of the withdrawn ones, as many as that in
@@ -115,17 +113,23 @@ end
 local function enter(P, policy, qid, head, m, now, ttl)
   local _, tenant = split_queue(qid)
   local lane, created, _, sequence = parse_element(head)
-  local meta, queues = meta_key(P, qid), P .. 'mac:schedule:' .. lane .. ':' .. tenant
-  if m.lane ~= lane then
-    redis.call('HSET', meta, 'lane', lane, 'since', now)
+  local meta, tenants = meta_key(P, qid), P .. 'mac:schedule:' .. lane
+  local queues = tenants .. ':' .. tenant
+  if policy ~= 'fair' then
+    if m.lane ~= lane then
+      redis.call('HSET', meta, 'lane', lane, 'since', now)
+      redis.call('PERSIST', meta)
+    end
+    redis.call('ZADD', queues, policy == 'aging' and created or sequence, qid)
+    index_tenant(P, policy, lane, tenant, now, ttl)
+  elseif m.lane ~= lane then
+    local key, epoch = starting_key(P, lane, tenant, meta)
+    redis.call('HSET', meta, 'lane', lane, 'since', now, 'key:' .. lane, key, 'epoch:' .. lane, epoch)
     redis.call('PERSIST', meta)
-  elseif policy == 'fair' then
-    -- It stands where it stood, and so does its tenant.
-    return lane
+    redis.call('ZADD', queues, key, qid)
+    -- A tenant that stands in the schedule stands where it stood, whatever its queues do.
+    if not redis.call('ZSCORE', tenants, tenant) then index_tenant(P, policy, lane, tenant, now, ttl) end
   end
-  local score = policy == 'fair' and starting_key(P, lane, tenant, meta) or policy == 'aging' and created or sequence
-  redis.call('ZADD', queues, score, qid)
-  index_tenant(P, policy, lane, tenant, now, ttl)
   return lane
 end
 
