@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from detectsched.errors import ConfigurationError
 from detectsched.ocr.canary import require_canary
 from detectsched.ocr.cores import engine_threads, usable_cores
 from detectsched.ocr.engine import build_engine
-from detectsched.ocr.opencv import check_opencv, installed_opencv
+from detectsched.ocr.opencv import check_opencv, guard_opencv, installed_opencv
 from detectsched.ocr.process import engine_environment
 from detectsched.settings import EngineName, OcrSettings
 
@@ -62,6 +63,27 @@ def test_two_opencv_packages_of_different_versions_are_refused_with_the_cure() -
 def test_one_opencv_or_several_of_one_version_are_fine(found: dict[str, str]) -> None:
     """Packages of one version are the same code."""
     check_opencv("rapidocr", found)
+
+
+def test_a_cv2_that_another_package_has_overwritten_is_refused_with_the_cure() -> None:
+    """What pip leaves behind of it when the other is uninstalled: files of another version, or none."""
+    found = {"opencv-python-headless": "5.0.0.93"}
+    cure = r"pip install --force-reinstall --no-deps opencv-python-headless==5\.0\.0\.93"
+    for other, name in ((SimpleNamespace(__version__="4.10.0"), "4.10.0"), (SimpleNamespace(), "nothing")):
+        with pytest.raises(ConfigurationError, match=rf"imported is {name}: .*{cure}"):
+            guard_opencv("rapidocr", found, other)
+    guard_opencv("rapidocr", found, SimpleNamespace(__version__="5.0.0"))
+
+
+def test_opencv_does_not_decode_whoever_asks_it() -> None:
+    """The version that PaddleX pins would show rows of an earlier image in a truncated one (opencv issue 26488)."""
+    cv2 = SimpleNamespace(__version__="4.10.0", imread=len, imdecode=len, cvtColor=len)
+    guard_opencv("paddle", {}, cv2)
+    for decoder in (cv2.imread, cv2.imdecode):
+        with pytest.raises(RuntimeError, match="OpenCV does not decode here"):
+            decoder("file", flags=1)
+    assert cv2.cvtColor is len
+    assert not hasattr(cv2, "imreadmulti")
 
 
 def test_this_environment_has_one_opencv() -> None:

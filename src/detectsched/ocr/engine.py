@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from detectsched.detection import Line
 from detectsched.errors import ConfigurationError
 from detectsched.ocr.cores import engine_threads
-from detectsched.ocr.opencv import check_opencv, installed_opencv
+from detectsched.ocr.opencv import check_opencv, guard_opencv, installed_opencv
 from detectsched.settings import EngineName, OcrSettings
 
 _CPU_BATCH: Final = 1
@@ -85,7 +85,11 @@ def build_engine(settings: OcrSettings, ocr_slots: int) -> Engine:
 
 
 def _build(name: EngineName, settings: OcrSettings, ocr_slots: int) -> Engine:
-    check_opencv(name, installed_opencv())
+    opencv = installed_opencv()
+    check_opencv(name, opencv)
+    import cv2  # noqa: PLC0415 - heavy, see above
+
+    guard_opencv(name, opencv, cv2)
     threads = engine_threads(settings.threads, ocr_slots)
     batch = settings.recognition_batch or (_GPU_BATCH if settings.gpu else _CPU_BATCH)
     if name is EngineName.RAPIDOCR:
