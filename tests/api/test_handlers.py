@@ -67,6 +67,21 @@ async def test_a_payload_is_kept_for_its_engine(rig: Rig, client: httpx.AsyncCli
         assert row["file_name"] in {"a.pdf", "b.pdf"}
 
 
+async def test_the_largest_payload_and_the_longest_text_are_taken(rig: Rig, client: httpx.AsyncClient) -> None:
+    """As those of devices, in every form in which they may come."""
+    limits = rig.settings.api
+    data = PDF + bytes(limits.max_image_bytes - len(PDF))
+    fields = {"object": "o", "engine": "pdf"}
+    answers = [
+        await client.post("/calculate/handler", files={"payload": ("a.pdf", data)}, data=fields),
+        await client.post("/calculate/handler", json=fields | {"payload": base64.b64encode(data).decode()}),
+        await client.post("/text/handler", json={"object": "o", "text": "\x01" * limits.max_text_bytes}),
+    ]
+    assert [answer.status_code for answer in answers] == [202] * 3, answers[0].text
+    longer = await client.post("/text/handler", json={"object": "o", "text": "a" * (limits.max_text_bytes + 1)})
+    problem(longer, 413, "too_large", field="text")
+
+
 async def test_an_objects_own_lists_judge_its_tasks(rig: Rig, client: httpx.AsyncClient) -> None:
     """Named in the request, else the object's own, else the tenant's default; fixed when the task is accepted."""
     for name, default in (("words", True), ("strict", False), ("other", False)):

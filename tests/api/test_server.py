@@ -183,6 +183,9 @@ async def test_a_body_past_its_limit_is_cut_off(rig: Rig, client: httpx.AsyncCli
         ("POST", "/api/ocr/text", "application/json"),
         ("POST", "/api/ocr/image", "application/json"),
         ("POST", "/api/ocr/image", "multipart/form-data; boundary=x"),
+        ("POST", "/text/handler", "application/json"),
+        ("POST", "/calculate/handler", "application/json"),
+        ("POST", "/calculate/handler", "multipart/form-data; boundary=x"),
         ("PUT", "/api/word-lists/mine", "application/json"),
         ("POST", "/api/tasks/batch", "application/x-ndjson"),
     ]

@@ -57,11 +57,12 @@ async def test_a_large_image_fits(rig: Rig, client: httpx.AsyncClient) -> None:
     """Whatever is taken plain is taken encrypted: the limit of the body grows with base64url."""
     key = await make_key(client)
     most = rig.settings.api.max_text_bytes
-    answer = await send(client, encrypted(key, {"mac": MAC, "text": "x" * most}))
-    assert answer.status_code == 202, answer.text
+    for path, of in (("/api/ocr/text", {"mac": MAC}), ("/text/handler", {"object": "door"})):
+        answer = await send(client, encrypted(key, of | {"text": "x" * most}), path)
+        assert answer.status_code == 202, answer.text
     too_much = encrypted(key, {"mac": MAC, "text": "x" * (most * 6 + 70_000)})
     problem(await send(client, too_much), 413, "too_large")
-    assert len(await rig.rows()) == 1
+    assert len(await rig.rows()) == 2
 
 
 async def test_the_jti_is_the_idempotency_key(rig: Rig, client: httpx.AsyncClient) -> None:

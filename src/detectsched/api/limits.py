@@ -24,12 +24,12 @@ _ENVELOPE_BYTES: Final = 65_536
 def body_limit(method: str, path: str, settings: ApiSettings) -> int:
     """Return the most bytes that a request's body may have; every payload within its own limit fits."""
     match method, path:
-        case "POST", "/api/ocr/image":
+        case "POST", "/api/ocr/image" | "/calculate/handler":
             # base64 makes four bytes of three.
             return -(-settings.max_image_bytes // 3) * 4 + _ENVELOPE_BYTES
         case "POST", "/api/word-lists/test":
             return max(settings.max_image_bytes, settings.max_text_bytes * 6) + _ENVELOPE_BYTES
-        case "POST", "/api/ocr/text":
+        case "POST", "/api/ocr/text" | "/text/handler":
             # JSON may write any byte of UTF-8 as an escape of six characters.
             return settings.max_text_bytes * 6 + _ENVELOPE_BYTES
         case "POST", "/api/tasks/batch" | "/api/detections" | "/api/decter":
