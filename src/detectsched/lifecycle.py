@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from detectsched.errors import DetectschedError, StoreUnavailable
-from detectsched.telemetry import get_logger
+from detectsched.telemetry import AWAY, BACK, get_logger
 
 log = get_logger(__name__)
 
@@ -49,7 +49,8 @@ class Service(ABC):
 class Loop(Service):
     """One duty, repeated: waits until "stop, a wake-up, or at most the interval", then does one turn.
 
-    A store that is away (`StoreUnavailable`) is waited for with a growing, jittered pause and one log line a streak;
+    A store that is away (`StoreUnavailable`) is waited for with a growing, jittered pause and one log line a streak, or
+    none while other loops of the process have just said the same;
     any other exception ends the loop, and with it the process: a bug must not be retried for ever in silence.
     """
 
@@ -118,20 +119,21 @@ class Loop(Service):
             raise error
 
     async def _run(self) -> None:
-        failures = 0
+        failures, told = 0, False
         while not self._stopping:
             try:
                 await self.run_once()
             except (StoreUnavailable, ExceptionGroup) as error:
                 unavailable = _as_unavailable(error)
                 failures += 1
-                if failures == 1:
+                if not told and AWAY.lets():
+                    told = True
                     log.warning("store unavailable, will retry", service=self.name, error=unavailable.detail)
                 await self._back_off(failures)
                 continue
-            if failures:
+            if told and BACK.lets():
                 log.info("store available again", service=self.name, failures=failures)
-                failures = 0
+            failures, told = 0, False
             if not self._stopping:
                 await self._guarded_pause()
 

@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import structlog
 
+from detectsched.clock import monotonic
 from detectsched.settings import LogFormat, LogSettings
 
 _TRACES: Final = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Traces without the values of variables, which structlog would show: keys and payloads do not belong into logs."""
+
+_SPARING_SECONDS: Final = 1.0
 
 
 def configure_logging(settings: LogSettings, component: str) -> None:
@@ -41,6 +44,27 @@ def configure_logging(settings: LogSettings, component: str) -> None:
     foreign = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=foreign, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+
+
+class Sparing:
+    """Lets one line a second through: a dozen loops and thousands of requests of a process meet one outage."""
+
+    def __init__(self) -> None:
+        self._next = float("-inf")
+
+    def lets(self) -> bool:
+        """Whether a line may be written now; one that is kept back may be written when it comes up again."""
+        now = monotonic()
+        if now < self._next:
+            return False
+        self._next = now + _SPARING_SECONDS
+        return True
+
+
+AWAY: Final = Sparing()
+"""The lines of this process that say that a store is away."""
+BACK: Final = Sparing()
+"""Those that say that one is back."""
 
 
 def get_logger(name: str) -> Any:

@@ -9,9 +9,11 @@ from itertools import pairwise
 import pytest
 from structlog.testing import capture_logs
 
+from detectsched import lifecycle, telemetry
 from detectsched.clock import monotonic
 from detectsched.errors import StoreUnavailable
 from detectsched.lifecycle import Loop
+from detectsched.telemetry import Sparing
 from tests.support.waiting import wait_until
 
 
@@ -39,6 +41,13 @@ def away(until: int) -> Callable[[int], object]:
     return turn
 
 
+@pytest.fixture(autouse=True)
+def _nobody_has_said_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the lines of other tests: a process says only once a second that a store is away."""
+    monkeypatch.setattr(lifecycle, "AWAY", Sparing())
+    monkeypatch.setattr(lifecycle, "BACK", Sparing())
+
+
 async def test_a_store_that_is_away_is_retried_with_one_log_line_a_streak() -> None:
     """Four failures in a row: one warning, then one line that it is back."""
     with capture_logs() as logs:
@@ -52,6 +61,19 @@ async def test_a_store_that_is_away_is_retried_with_one_log_line_a_streak() -> N
     ]
     assert logs[0]["error"] == "no store at turn 1"
     assert logs[1]["failures"] == 4
+
+
+async def test_loops_that_meet_the_same_outage_say_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten loops one speaks in a second, and it says that the store is back."""
+    monkeypatch.setattr(telemetry, "monotonic", lambda: 1.0)
+    with capture_logs() as logs:
+        loops = [Scripted(away(until=3)) for _ in range(10)]
+        for loop in loops:
+            await loop.start()
+        await wait_until(lambda: all(loop.turns >= 3 for loop in loops), "every loop at work again")
+        for loop in loops:
+            await loop.stop()
+    assert [line["log_level"] for line in logs] == ["warning", "info"]
 
 
 async def test_a_store_that_is_away_inside_a_task_group_is_the_same() -> None:

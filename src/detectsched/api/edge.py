@@ -7,7 +7,6 @@ import logging
 import re
 import secrets
 import traceback
-from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -38,7 +37,7 @@ from detectsched.errors import (
     StoreUnavailable,
     TooLarge,
 )
-from detectsched.telemetry import get_logger
+from detectsched.telemetry import AWAY, get_logger
 
 log = get_logger(__name__)
 
@@ -48,7 +47,6 @@ CONFIDENTIAL: Final = "detectsched.confidential"
 
 _GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 """What is taken over from a caller goes into log lines: nothing that could break one."""
-_OUTAGE_LOG_SECONDS: Final = 1.0
 
 HANDLED: Final[tuple[type[Exception], ...]] = (DetectschedError, HTTPException, RequestValidationError)
 """What routes raise on purpose."""
@@ -108,11 +106,9 @@ def _request_id(scope: Scope) -> str:
 class Answer:
     """Makes the answer to an error, and writes to the log what callers are not told."""
 
-    def __init__(self, metrics: Metrics, *, fallback_seconds: int, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, metrics: Metrics, *, fallback_seconds: int) -> None:
         self._metrics = metrics
         self._fallback_seconds = fallback_seconds
-        self._now = now
-        self._next_outage_log = 0.0
 
     def __call__(self, scope: Scope, error: Exception) -> ProblemResponse:
         """Return the answer to a request."""
@@ -135,9 +131,7 @@ class Answer:
             case RequestRefused():
                 log.debug("refused", path=instance, code=type(error).code, error=error.detail)
             case StoreUnavailable():
-                # Thousands of requests meet one outage; one line a second tells it.
-                if self._now() >= self._next_outage_log:
-                    self._next_outage_log = self._now() + _OUTAGE_LOG_SECONDS
+                if AWAY.lets():
                     log.warning("a store is unavailable", path=instance, error=error.detail)
             case SealBroken():
                 log.error("what is encrypted at rest cannot be opened", path=instance, error=error.detail)
