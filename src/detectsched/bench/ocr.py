@@ -10,7 +10,6 @@ import asyncio
 import os
 import sys
 import tempfile
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -83,12 +82,13 @@ async def _bare(slots: int, images: int) -> float:
 
 async def _platform(system: System, slots: int, images: int) -> float:
     """Return images/s from the end of the warm-up to the end of the last image, with enough of them always waiting."""
-    numbers = count()
+    # Drawn beforehand, as those of the bare engine: drawing takes 3 % of the time that reading takes.
+    pages = list(enumerate([await asyncio.to_thread(screenshot, number) for number in range(_WARM * slots + images)]))
     ended: list[float] = []
 
     async def feed(client: Client) -> None:
-        while (number := next(numbers)) < _WARM * slots + images:
-            data = await asyncio.to_thread(screenshot, number)
+        while pages:
+            number, data = pages.pop()
             task_id = await client.submit_image(_MAC, f"{number}.png", data, "image/png", key=f"bench-{number}")
             task = await client.result(task_id)
             if task["state"] != "succeeded":
