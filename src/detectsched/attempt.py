@@ -44,6 +44,8 @@ class Refused(StrEnum):
     """The task is terminal already: only Redis has to forget it."""
     STALE = "stale"
     """A newer delivery of it is running: this one is to be dropped without a word."""
+    UNKNOWN = "unknown"
+    """A newer release has accepted it and this one does not know its kind: it is left to runners that do."""
 
 
 @dataclass(frozen=True, slots=True)

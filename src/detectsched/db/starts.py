@@ -26,6 +26,7 @@ WITH started AS (
     WHERE t.id = g.id
       AND (t.state = 'queued' AND t.delivery <= g.number AND t.expires_at > now()
            OR t.state = 'running' AND t.delivery < g.number)
+      AND t.kind = ANY ($4::text[])
     RETURNING t.id, t.tenant, t.kind, t.engine, t.fence, t.attempts, t.text, t.blob, t.blob_sha256, t.media_type,
         t.data_key,
         (SELECT coalesce(jsonb_object_agg(w.id, w.current_version), '{}') FROM word_list w
@@ -51,7 +52,13 @@ UPDATE task SET state = 'expired', finished_at = now(), error_reason = 'expired'
 WHERE id = ANY ($1::uuid[]) AND state = 'queued' AND expires_at <= now()
 """
 
-_STATES: Final = "SELECT id, state IN ('queued', 'running') AS open FROM task WHERE id = ANY ($1::uuid[])"
+_STATES: Final = """
+SELECT id, CASE WHEN kind = ANY ($2::text[]) THEN 'stale' ELSE 'unknown' END AS why
+FROM task WHERE id = ANY ($1::uuid[]) AND state IN ('queued', 'running')
+"""
+
+_KINDS: Final = tuple(kind.value for kind in TaskKind)
+"""What this release can examine; rows of another kind are not started, so that a newer release may run beside it."""
 
 
 async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) -> list[Started | Refused]:
@@ -66,14 +73,15 @@ async def start(ledger: Ledger, deliveries: Sequence[Delivery], *, runner: str) 
     for delivery in deliveries:
         by_id[delivery.task_id] = max(by_id.get(delivery.task_id, delivery), delivery, key=lambda each: each.number)
     async with ledger.connection() as connection:
-        rows = await connection.fetch(_START, list(by_id), [d.number for d in by_id.values()], runner)
+        rows = await connection.fetch(_START, list(by_id), [d.number for d in by_id.values()], runner, _KINDS)
         refused: dict[UUID, Refused] = {}
         begun = {UUID(str(row["id"])) for row in rows}
         missing = [task_id for task_id in by_id if task_id not in begun]
         if missing:
             await connection.execute(_EXPIRE, missing)
-            open_ids = {UUID(str(row["id"])) for row in await connection.fetch(_STATES, missing) if row["open"]}
-            refused = {task_id: Refused.STALE if task_id in open_ids else Refused.ENDED for task_id in missing}
+            still_open = await connection.fetch(_STATES, missing, _KINDS)
+            refused = dict.fromkeys(missing, Refused.ENDED)
+            refused |= {UUID(str(row["id"])): Refused(row["why"]) for row in still_open}
     keys = await ledger.data_keys.load((row["tenant"], row["data_key"]) for row in rows)
     started = {UUID(str(row["id"])): _started(row, by_id, keys) for row in rows}
     # Taken out as they are given out: nobody else may believe that he has started the same task.

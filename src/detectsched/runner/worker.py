@@ -77,6 +77,11 @@ class Worker:
             return None
         if started is Refused.ENDED:
             return await self._acknowledge(job, Completion(delivery.task_id, delivery.number))
+        if started is Refused.UNKNOWN:
+            delay = self._scheduler.backoff_base_seconds
+            await self._completer.give_back(GivenBack(delivery.task_id, delivery.number, delay, refund=True))
+            log.warning("left to a newer release, which knows its kind", task=str(delivery.task_id))
+            return None
         if isinstance(started, Started):
             failpoints.hit("run.after_start_mark")
             outcome, detection = await self._examine(job, started)
