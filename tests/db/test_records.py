@@ -98,6 +98,12 @@ async def test_what_is_given_back_was_interrupted(ledger: Ledger) -> None:
     started = await begin(ledger)
     await end(ledger, [ending(started, TaskState.QUEUED)])
     assert await records(ledger, started) == ("interrupted", "interrupted", None)
+    again = await begin_again(ledger, replace(started.delivery, number=2))
+    await end(ledger, [ending(again, TaskState.QUEUED, error=TaskError("engine_unavailable", "install the model"))])
+    assert await records(ledger, again) == ("interrupted", "interrupted", "install the model")
+    view = await get_task(ledger, DEFAULT_TENANT, started.delivery.task_id)
+    assert view is not None
+    assert (view.task.attempts, view.task.error_reason) == (0, "engine_unavailable"), "seen while it waits"
 
 
 async def test_what_a_lost_runner_had_has_failed(ledger: Ledger) -> None:

@@ -39,7 +39,7 @@ def test_back_off_follows_the_originals_curve(failures: int, seconds: float) -> 
         (EngineFailed("engine_crashed", "signal 11"), 2, Verdict.DEAD, "engine_crashed"),
         (EngineFailed("out_of_memory", "on every rung"), 1, Verdict.RETRY, "out_of_memory"),
         (EngineFailed("out_of_memory", "on every rung"), 2, Verdict.FAILED, "too_large"),
-        (EngineUnavailable("none starts"), 2, Verdict.GIVEN_BACK, None),
+        (EngineUnavailable("none starts"), 2, Verdict.GIVEN_BACK, "engine_unavailable"),
         (PoisonImage("again"), 0, Verdict.DEAD, "poison"),
         (TimeoutError(), 0, Verdict.RETRY, "timeout"),
         (RuntimeError("a bug"), 2, Verdict.DEAD, "internal"),

@@ -98,10 +98,13 @@ def outcome_of(
         return _STOPPED[stop]
     if isinstance(error, PayloadRejected):
         return Outcome(Verdict.FAILED, TaskError(error.reason, error.detail))
-    if isinstance(error, StoreUnavailable | EngineUnavailable):
-        longest = 1.0 if isinstance(error, StoreUnavailable) else settings.backoff_base_seconds
-        return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(longest, settings.backoff_base_seconds))
-    return _after_a_failure(error, _describe(error, confidential=confidential), attempts, settings)
+    if isinstance(error, StoreUnavailable):
+        return Outcome(Verdict.GIVEN_BACK, delay_seconds=min(1.0, settings.backoff_base_seconds))
+    described = _describe(error, confidential=confidential)
+    if isinstance(error, EngineUnavailable):
+        # Said on the task: it may come back like this until it expires, and its sender would not know why.
+        return Outcome(Verdict.GIVEN_BACK, described, settings.backoff_base_seconds)
+    return _after_a_failure(error, described, attempts, settings)
 
 
 def _after_a_failure(error: BaseException, failure: TaskError, attempts: int, settings: SchedulerSettings) -> Outcome:
