@@ -35,6 +35,7 @@ from detectsched.settings import (
     RunnerSettings,
     SchedulerSettings,
     Settings,
+    WebhookSettings,
 )
 
 TENANTS: Final = ("acme", "globex")
@@ -200,6 +201,14 @@ def settings_for(directory: Path, valkey: EmbeddedValkey, postgres: EmbeddedPost
             cpu_high_percent=100.0,
             memory_high_percent=100.0,
             grace_seconds=3.0,
+        ),
+        webhooks=WebhookSettings(
+            allow_http=True,
+            allow_networks=("127.0.0.0/8",),
+            ports=(),
+            timeout_seconds=2.0,
+            claim_seconds=4.0,
+            backoff_base_seconds=0.2,
         ),
         log=LogSettings(format="json"),
     )

@@ -95,6 +95,14 @@ class Seen(msgspec.Struct, frozen=True, tag="seen"):
     count: int
 
 
+class Told(msgspec.Struct, frozen=True, tag="told"):
+    """A receiver of webhooks was told: the message's id, and the hash of its body."""
+
+    at: float
+    message: str
+    digest: str
+
+
 class Usage(msgspec.Struct, frozen=True, tag="usage"):
     """What a process or a store used: at rest before the load, and at rest after it."""
 
@@ -104,7 +112,7 @@ class Usage(msgspec.Struct, frozen=True, tag="usage"):
     amounts: dict[str, float]
 
 
-Record: TypeAlias = Run | Asked | Accepted | Refused | Unknown | Fault | Sample | Probe | Seen | Usage
+Record: TypeAlias = Run | Asked | Accepted | Refused | Unknown | Fault | Sample | Probe | Seen | Told | Usage
 
 _decoder = msgspec.json.Decoder(Record)
 _encode = msgspec.json.Encoder().encode

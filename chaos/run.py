@@ -196,6 +196,12 @@ async def _watched(system: Cluster) -> AsyncIterator[None]:
         watcher.cancel()
 
 
+_LEFT: Final = """
+SELECT (SELECT count(*) FROM task WHERE state IN ('queued', 'running'))
+     + (SELECT count(*) FROM webhook_delivery WHERE state = 'pending')
+"""
+
+
 async def rest(system: Cluster, load: Load) -> None:
     """Wait until everything that was accepted is over, and Redis holds nothing of it."""
     await _until(system, "the API ready", lambda: _ready(load))
@@ -219,7 +225,7 @@ async def _ready(load: Load) -> bool:
 async def _is_over(system: Cluster) -> bool:
     try:
         async with system.sql() as connection:
-            waiting = await connection.fetchval("SELECT count(*) FROM task WHERE state IN ('queued', 'running')")
+            waiting = await connection.fetchval(_LEFT)
         async with system.redis() as client:
             tag = f"{{{system.settings.redis.prefix}:0}}:"
             left = [await client.xlen(f"{tag}stream:{lane}") for lane in system.settings.lanes]

@@ -28,6 +28,8 @@ class Scene:
     stage: Stage
     load: Load
     armed: Daemon
+    callback: str = ""
+    """Where tasks may say that they are over."""
     pending: list[asyncio.Task[Any]] = field(default_factory=list)
     """Stimuli whose client still waits for an answer."""
 
@@ -136,6 +138,12 @@ async def forget(scene: Scene) -> None:
     await asyncio.sleep(11)
 
 
+async def tell(scene: Scene) -> None:
+    """Submit what somebody wants to be told of."""
+    body = {"mac": "02:00:00:00:00:08", "text": "tell me", "callback_url": scene.callback}
+    await asyncio.gather(*(scene.load.ask(TENANTS[0], dict(body), scene.chance) for _ in range(3)))
+
+
 async def _keep_busy(scene: Scene) -> None:
     while True:
         with contextlib.suppress(asyncio.QueueEmpty):
@@ -170,6 +178,7 @@ OWNERS: Final = {
     "settle": "dispatcher",
     "reconcile": "dispatcher",
     "rebuild": "dispatcher",
+    "webhook": "dispatcher",
 }
 """Which kind of process passes the failpoints of a family."""
 
@@ -187,6 +196,7 @@ STIMULI: Final[dict[str, Stimulus]] = {
     "settle": give_up,
     "reconcile": forget,
     "rebuild": flush,
+    "webhook": tell,
 }
 """By family, or by name where one differs."""
 

@@ -23,6 +23,7 @@ from chaos.cluster import QUANTUM, SLOTS, Shape, cluster
 from chaos.journal import Journal, Run
 from chaos.load import Load
 from chaos.processes import Daemon
+from chaos.receiver import receiving
 from chaos.run import rest
 from chaos.stage import Stage
 from chaos.stimuli import EXTRA, OWNERS, STIMULI, Scene, Stimulus
@@ -66,7 +67,11 @@ async def sweep(cases: Sequence[tuple[str, str]], directory: Path, shape: Shape)
         journal.write(Run(journal.now(), shape.seed, stage.lease, stage.sweep, QUANTUM, slots))
         await system.start()
         try:
-            return [await _play(Scene(stage, load, _owner(stage, point)), point, action) for point, action in cases]
+            async with receiving(journal) as callback:
+                return [
+                    await _play(Scene(stage, load, _owner(stage, point), callback), point, action)
+                    for point, action in cases
+                ]
         finally:
             await load.close()
             journal.close()

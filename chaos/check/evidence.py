@@ -34,6 +34,12 @@ _MESSAGES: Final = """
 SELECT task_id, kind, count(DISTINCT body) AS bodies FROM command WHERE task_id IS NOT NULL GROUP BY task_id, kind
 """
 
+_DELIVERED: Final = "SELECT message_id FROM webhook_delivery WHERE state = 'delivered'"
+_UNTOLD: Final = """
+SELECT id FROM task t WHERE callback_url IS NOT NULL AND state NOT IN ('queued', 'running')
+    AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.task_id = t.id AND d.webhook_id IS NULL)
+"""
+
 Kind = TypeVar("Kind", bound=Record)
 
 
@@ -71,6 +77,10 @@ class Evidence:
     open: dict[UUID, Placement] = field(default_factory=dict)
     unowned: list[str] = field(default_factory=list)
     messages: dict[tuple[UUID, str], int] = field(default_factory=dict)
+    delivered: set[UUID] = field(default_factory=set)
+    """Messages to webhooks and callbacks that the ledger has as delivered."""
+    untold: list[UUID] = field(default_factory=list)
+    """Tasks that are over, without the message that was asked for."""
     now_ms: int = 0
 
     def records(self, kind: type[Kind]) -> list[Kind]:
@@ -126,6 +136,8 @@ async def _read_ledger(evidence: Evidence, ledger: Ledger, settings: Settings, n
         evidence.messages = {
             (UUID(str(row["task_id"])), row["kind"]): row["bodies"] for row in await connection.fetch(_MESSAGES)
         }
+        evidence.delivered = {UUID(str(row["message_id"])) for row in await connection.fetch(_DELIVERED)}
+        evidence.untold = [UUID(str(row["id"])) for row in await connection.fetch(_UNTOLD)]
     last = 0
     while page := await open_page(ledger, after=last, limit=2000):
         evidence.open |= {row.task.id: placement_of(row, settings.scheduler, now_ms=now_ms) for row in page}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from chaos.check.evidence import STATES, TERMINAL, Evidence
-from chaos.journal import Accepted, Asked
+from chaos.journal import Accepted, Asked, Told
 
 
 def conservation(evidence: Evidence) -> Iterator[str]:
@@ -43,7 +43,7 @@ def _told(evidence: Evidence) -> Iterator[str]:
 
 
 def one_result(evidence: Evidence) -> Iterator[str]:
-    """I4: a success has one judgement, under its own fence; nothing else has one; an end is for good."""
+    """I4: a success has one judgement, under its own fence; nothing else has one; an end is for good, and is told."""
     for row in evidence.rows:
         if row.state == "succeeded" and row.judged_under != row.fence:
             yield f"task {row.id} succeeded under fence {row.fence}, its judgement is of {row.judged_under}"
@@ -57,3 +57,17 @@ def one_result(evidence: Evidence) -> Iterator[str]:
     for (task_id, kind), bodies in evidence.messages.items():
         if bodies > 1:
             yield f"{bodies} different messages of kind {kind} were written for task {task_id}"
+    yield from _messages(evidence)
+
+
+def _messages(evidence: Evidence) -> Iterator[str]:
+    bodies: defaultdict[UUID, set[str]] = defaultdict(set)
+    for told in evidence.records(Told):
+        bodies[UUID(told.message)].add(told.digest)
+    for message, digests in bodies.items():
+        if len(digests) > 1:
+            yield f"message {message} came with {len(digests)} different bodies"
+    for message in evidence.delivered - set(bodies):
+        yield f"message {message} is delivered in the ledger, and never came"
+    for task_id in evidence.untold:
+        yield f"task {task_id} is over, and the message that was asked for was never written"

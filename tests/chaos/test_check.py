@@ -17,7 +17,7 @@ import pytest
 from chaos.check import INVARIANTS, Evidence, violations
 from chaos.check.evidence import gather
 from chaos.check.fairness import windows
-from chaos.journal import Accepted, Asked, Fault, Probe, Record, Refused, Run, Sample, Usage
+from chaos.journal import Accepted, Asked, Fault, Probe, Record, Refused, Run, Sample, Told, Usage
 from detectsched.settings import Settings
 from tests.chaos.small_run import RUNNER, SmallRun, lived
 
@@ -102,6 +102,14 @@ PLANTED_IN_STORES = {
             f"{SUCCEEDED}, 'webhook', jsonb_build_object('n', n) FROM generate_series(1, 2) n"
         ),
     ),
+    "a message that never came": (
+        {"I4"},
+        sql(
+            "INSERT INTO webhook_delivery (message_id, tenant, channel, url, task_id, event, body, state) "
+            f"VALUES (gen_random_uuid(), 'default', 'c', 'http://x', {FAILED}, 'task.ended', '{{}}', 'delivered')"
+        ),
+    ),
+    "an end that was not told": ({"I4"}, sql(f"UPDATE task SET callback_url = 'http://x' WHERE id = {FAILED}")),
     "a fence that went back": ({"I5"}, sql(f"UPDATE task SET fence = 0 WHERE id = {FAILED}")),
     "a fence that jumped": ({"I5"}, sql(f"UPDATE task SET fence = fence + 1 WHERE id = {FAILED}")),
     "a counter too high": ({"I6"}, redis("SET", "@global_pending", 1)),
@@ -187,6 +195,12 @@ PLANTED_IN_EVIDENCE: dict[str, tuple[set[str], Callable[[Evidence], None]]] = {
     "a key with two tasks": ({"I1"}, answered_twice),
     "a promise without a task": ({"I1"}, lost),
     "an order that was not kept": ({"I3"}, swapped),
+    "a message with two bodies": (
+        {"I4"},
+        lambda evidence: evidence.journal.extend(
+            Told(evidence.journal[0].at, "01890000-0000-7000-8000-000000000000", digest) for digest in ("a", "b")
+        ),
+    ),
     "a negative sample": (
         {"I6"},
         lambda evidence: change(evidence, Sample, lambda sample: Sample(sample.at, {"global_pending": -1})),
