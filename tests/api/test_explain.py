@@ -120,7 +120,7 @@ async def test_times_are_told(rig: Rig, client: httpx.AsyncClient) -> None:
         await connection.execute("UPDATE task SET state = 'queued' WHERE id = $1", started.delivery.task_id)
     backing_off = await explained(client, door)
     assert obstacles(backing_off) == ["back_off"]
-    assert backing_off["reasons"][0]["detail"] == "its queue backs off: 1 of its tasks failed in a row"
+    assert backing_off["reasons"][0]["detail"] == "its queue backs off: tries at its tasks failed, 1 in a row"
 
 
 async def test_tasks_that_do_not_wait(rig: Rig, client: httpx.AsyncClient) -> None:

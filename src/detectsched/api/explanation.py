@@ -182,7 +182,7 @@ def _times(standing: Standing) -> Iterator[Reason]:
             yield Reason(Obstacle.RATE_LIMIT, "its device has used up its rate", standing.until_ms)
         else:
             why = (
-                f"{standing.failures} of its tasks failed in a row"
+                f"tries at its tasks failed, {standing.failures} in a row"
                 if standing.failures
                 else f"its lane had no runner {standing.defers} times"
                 if standing.defers

@@ -157,7 +157,7 @@ class DeviceQueue(ResponseModel):
     """When it entered the round, or was last served."""
     backed_off_until: datetime | None
     failures: int
-    """Tasks that failed in a row."""
+    """Tries at its tasks that failed in a row."""
     deferrals: int
     """How often it backed off in a row for want of a runner."""
 
@@ -178,7 +178,7 @@ class ObjectState(ResponseModel):
     pause: PauseState | None
     backed_off_until: datetime | None
     failures: int
-    """Tasks that failed in a row."""
+    """Tries at its tasks that failed in a row."""
 
 
 class DeviceState(ResponseModel):

@@ -70,13 +70,13 @@ class Guard:
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, UnicodeError, ValueError):
-            raise ForbiddenTarget("this is not a URL: give one like https://example.org/image.png") from None
+            raise ForbiddenTarget("this is not a URL: give one like https://example.org/path") from None
         if parsed.scheme not in self.schemes:
             raise ForbiddenTarget(f"only {_listed(self.schemes)} is fetched: give such a URL")
         if parsed.userinfo:
             raise ForbiddenTarget("the URL holds credentials: leave out what is in front of the @")
         if not parsed.host:
-            raise ForbiddenTarget("the URL names no host: give one like https://example.org/image.png")
+            raise ForbiddenTarget("the URL names no host: give one like https://example.org/path")
         if _port_of(parsed) not in self.ports:
             raise ForbiddenTarget(f"only port {_listed(self.ports)} is asked: leave the port out of the URL")
         try:
