@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-EXTRAS: Final = "ocr,paddle,paddle-onnx,paddle-convert,paddle-models,embedded,demo,dev"
+EXTRAS: Final = "ocr,paddle,paddle-onnx,paddle-convert,paddle-models,bulk,embedded,demo,dev"
 
 # Gigabytes that no part of this system uses; they come in when a dependency gains a careless requirement.
 UNWANTED: Final = ("torch", "tensorflow", "jax", "nvidia-cu", "nvidia-nccl", "triton")

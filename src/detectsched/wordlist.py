@@ -18,6 +18,14 @@ MOST_GAP: Final = 16
 """Largest `ListOptions.max_gap`."""
 
 
+class SearchLibrary(StrEnum):
+    """What finds words in texts; no part of a version, since both find the same."""
+
+    PYAHOCORASICK = "pyahocorasick"
+    AHOCORASICK_RS = "ahocorasick_rs"
+    """Three times as fast with long texts; it comes with the extra `bulk`."""
+
+
 class Mode(StrEnum):
     """Where a word is found."""
 

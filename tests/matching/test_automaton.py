@@ -1,15 +1,17 @@
-"""The automaton in parts finds what pyahocorasick's one automaton finds, and what brute force finds."""
+"""Both libraries, in any parts, find what brute force finds."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
-import ahocorasick
 import pytest
 
-from detectsched.matching.automaton import PART, Automaton, Part
+from detectsched.errors import ConfigurationError
+from detectsched.matching.automaton import PART, Automaton, build, require
+from detectsched.wordlist import SearchLibrary
 
+RS, PY = SearchLibrary.AHOCORASICK_RS, SearchLibrary.PYAHOCORASICK
 _LETTERS = "ab枪é\U0001f468\u200d"
 """Of one to four bytes in UTF-8: places are counted in characters."""
 
@@ -22,15 +24,6 @@ def brute(keys: Sequence[str], text: str) -> set[tuple[int, int, int]]:
         for start in range(len(text))
         if text.startswith(key, start)
     }
-
-
-def one_automaton(keys: Sequence[str], text: str) -> set[tuple[int, int, int]]:
-    """Return the same by pyahocorasick (``iter``; ``iter_long`` misses matches, pyahocorasick issue 189)."""
-    automaton = ahocorasick.Automaton(ahocorasick.STORE_INTS)
-    for number, key in enumerate(keys):
-        automaton.add_word(key, number)
-    automaton.make_automaton()
-    return {(number, last + 1 - len(keys[number]), last + 1) for last, number in automaton.iter(text)}
 
 
 def some_keys(pick: random.Random, most: int, longest: int) -> list[str]:
@@ -48,10 +41,11 @@ def test_random_keys_are_found_at_all_places_however_they_are_parted() -> None:
         keys = some_keys(pick, 9, 4)
         text = "".join(pick.choices(_LETTERS, k=pick.randrange(30)))
         cut = pick.randrange(len(keys))
-        automaton = Automaton(Part(part) for part in (keys[:cut], keys[cut:]) if part)
-        finds = list(automaton.find(text))
-        assert len(finds) == len(set(finds))
-        assert set(finds) == brute(keys, text) == one_automaton(keys, text), (keys, text)
+        for library in SearchLibrary:
+            automaton = Automaton(build(part, library) for part in (keys[:cut], keys[cut:]) if part)
+            finds = list(automaton.find(text))
+            assert len(finds) == len(set(finds))
+            assert set(finds) == brute(keys, text), (library, keys, text)
         found += len(finds)
     assert found > 5_000
 
@@ -65,19 +59,30 @@ def test_a_long_text_is_searched_in_stretches_without_a_loss(longest: int, lengt
         pick.choice(["ab" * longest, "a" * longest, "".join(pick.choices(_LETTERS, k=7))]) for _ in range(60)
     )
     text = (text * (1 + length // len(text)))[:length]
-    finds = list(Automaton.of(keys).find(text))
+    finds = list(Automaton.of(keys, RS).find(text))
     assert len(finds) == len(set(finds))
-    assert set(finds) == one_automaton(keys, text)
+    assert set(finds) == set(Automaton.of(keys, PY).find(text))
 
 
 def test_more_keys_than_a_part_holds_are_numbered_in_their_order() -> None:
     """The first and the last of each part are found, and what is in none is not."""
-    numbers = [0, PART - 1, PART, 2 * PART - 1, 2 * PART, 2 * PART + 9]
-    keys = [f"word{number:05}" for number in range(2 * PART + 10)]
+    part = PART[RS]
+    numbers = [0, part - 1, part, 2 * part - 1, 2 * part, 2 * part + 9]
+    keys = [f"word{number:05}" for number in range(2 * part + 10)]
     text = " ".join(f"word{number:05}" for number in [*numbers, len(keys)])
-    assert sorted(number for number, _, _ in Automaton.of(keys).find(text)) == numbers
+    assert sorted(number for number, _, _ in Automaton.of(keys, RS).find(text)) == numbers
 
 
-def test_without_keys_nothing_is_found() -> None:
+@pytest.mark.parametrize("library", SearchLibrary)
+def test_without_keys_nothing_is_found(library: SearchLibrary) -> None:
     """A list with rules only has none."""
-    assert list(Automaton.of([]).find("text")) == []
+    assert list(Automaton.of([], library).find("text")) == []
+
+
+def test_a_library_that_is_not_installed_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a runner starts, not with its first task."""
+    require(RS)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    require(PY)
+    with pytest.raises(ConfigurationError, match=r"detectsched\[bulk\]"):
+        require(RS)

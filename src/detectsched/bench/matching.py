@@ -23,11 +23,12 @@ from detectsched.api.lists import PublishWordList, parse
 from detectsched.clock import monotonic
 from detectsched.detection import ListVersion, Text
 from detectsched.matching.apart import compile_apart
+from detectsched.matching.automaton import require
 from detectsched.matching.folding import Folding, fold_table
 from detectsched.matching.matcher import Matcher
 from detectsched.matching.noise import noise_table
 from detectsched.matching.normalise import normalise
-from detectsched.wordlist import ListContent, ListOptions, Repeats, Word
+from detectsched.wordlist import ListContent, ListOptions, Repeats, SearchLibrary, Word
 
 SIZES: Final = (1_000, 10_000, 100_000)
 CLAIM_SECONDS: Final = 0.05
@@ -67,17 +68,24 @@ class Loaded(NamedTuple):
     stall: float
 
 
-async def run_matching(*, rounds: int, sizes: Sequence[int] = SIZES, text_bytes: int = _BYTES) -> int:
+async def run_matching(
+    *,
+    rounds: int,
+    library: SearchLibrary = SearchLibrary.PYAHOCORASICK,
+    sizes: Sequence[int] = SIZES,
+    text_bytes: int = _BYTES,
+) -> int:
     """Measure lists of these sizes; return 0 when loading never stalled the loop longer than claimed, 1 when it did."""
+    require(library)
     console = Console()
     pick = random.Random(7)  # noqa: S311 - reproducible, not secret
     fold_table(Folding(homoglyphs=True))
     noise_table()
     texts = {"clean": _text(pick, text_bytes, 0.0), "dirty": _text(pick, text_bytes, _DIRTY)}
     console.print(_folding(texts, rounds))
-    loaded = [await _load(_words(pick, size)) for size in sizes]
+    loaded = [await _load(_words(pick, size), library) for size in sizes]
     console.print(_loads(loaded))
-    plain = [await _as_it_stands(one) for one in loaded]
+    plain = [await _as_it_stands(one, library) for one in loaded]
     console.print(_speeds(loaded, plain, texts, rounds))
     body = json.dumps({"name": "n", "words": [{"text": word.text} for word in loaded[-1].contents.words]}).encode()
     checking = min(
@@ -115,9 +123,9 @@ def _loads(loaded: Sequence[Loaded]) -> Table:
     return table
 
 
-async def _as_it_stands(one: Loaded) -> Matcher:
+async def _as_it_stands(one: Loaded, library: SearchLibrary) -> Matcher:
     contents = ListContent(one.contents.words, _AS_IT_STANDS)
-    return Matcher({_LIST: contents}, await compile_apart([contents]))
+    return Matcher({_LIST: contents}, await compile_apart([contents], library))
 
 
 def _speeds(loaded: Sequence[Loaded], plain: Sequence[Matcher], texts: dict[str, str], rounds: int) -> Table:
@@ -150,11 +158,11 @@ def _seconds(call: Callable[[], object]) -> float:
     return thread_time() - begun
 
 
-async def _load(words: Sequence[Word]) -> Loaded:
+async def _load(words: Sequence[Word], library: SearchLibrary) -> Loaded:
     contents = ListContent(tuple(words))
 
     async def load() -> Matcher:
-        return Matcher({_LIST: contents}, await compile_apart([contents]))
+        return Matcher({_LIST: contents}, await compile_apart([contents], library))
 
     before = psutil.Process().memory_info().rss
     begun = perf_counter()

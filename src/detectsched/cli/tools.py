@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -76,13 +76,17 @@ def rebuild(
 @bench.command()
 def matching(
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="How often each text is searched.")] = 5,
+    library: Annotated[
+        Literal["pyahocorasick", "ahocorasick_rs"], typer.Option(help="What searches.")
+    ] = "pyahocorasick",
 ) -> None:
     """Search clean and dirty texts for up to 100,000 words, and show what loading these takes."""
     import uvloop
 
     from detectsched.bench.matching import run_matching
+    from detectsched.wordlist import SearchLibrary
 
-    raise typer.Exit(uvloop.run(run_matching(rounds=rounds)))
+    raise typer.Exit(uvloop.run(run_matching(rounds=rounds, library=SearchLibrary(library))))
 
 
 @bench.command()

@@ -1,7 +1,8 @@
 """Compiling word lists in a process of its own: ``python -m detectsched.matching.apart``.
 
 Folding and spelling a hundred thousand words takes a second of Python. In a thread that would stall the event loop;
-what comes out of the process is taken over in pieces of some milliseconds, each built into a part of the automaton.
+what comes out of the process is taken over in pieces of some milliseconds. The parts of the automaton come built from
+it, or, where the library does not hand them on, as their keys.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Final
 import msgspec
 
 from detectsched.errors import InvalidRequest, TaskFailed
-from detectsched.matching.automaton import PART, Automaton, Part
+from detectsched.matching.automaton import Automaton, Part, build, parted
 from detectsched.matching.patterns import Compiled, Group, compile_words
-from detectsched.wordlist import ListContent, ListOptions, Word
+from detectsched.wordlist import ListContent, ListOptions, SearchLibrary, Word
 
 _PIECE: Final = 5_000
 """Words that are encoded at once, between two chances for the event loop."""
@@ -28,7 +29,9 @@ _REFUSED: Final = 2
 """Exit status: the lists are wrong; standard output says why."""
 
 
-async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
+async def compile_apart(
+    contents: Sequence[ListContent], library: SearchLibrary = SearchLibrary.PYAHOCORASICK
+) -> tuple[Group, ...]:
     """Return what `compile_lists` returns, without holding up the event loop.
 
     Raises:
@@ -41,6 +44,7 @@ async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
         sys.executable,
         "-m",
         __name__,
+        library.value,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         # It needs no credentials.
@@ -59,7 +63,7 @@ async def compile_apart(contents: Sequence[ListContent]) -> tuple[Group, ...]:
         raise InvalidRequest(answer.decode(), field="text")
     if process.returncode:
         raise TaskFailed("lists_not_compiled", f"compiling the word lists ended with status {process.returncode}")
-    return tuple([await _taken_over(group) for group in msgspec.msgpack.decode(answer, type=list[_Answer])])
+    return tuple([await _taken_over(group, library) for group in msgspec.msgpack.decode(answer, type=list[_Answer])])
 
 
 class _Answer(msgspec.Struct):
@@ -69,17 +73,17 @@ class _Answer(msgspec.Struct):
     """A pickled `Compiled` without what is in pieces; our own process wrote it."""
     odd: list[bytes]
     """Pieces of its meanings' odd words, in MessagePack."""
-    keys: list[bytes]
-    """Its keys, as many as a part of the automaton has in each piece."""
+    parts: list[bytes]
+    """The parts of its automaton: pickled, or their keys in MessagePack."""
 
 
-async def _taken_over(answer: _Answer) -> Group:
+async def _taken_over(answer: _Answer, library: SearchLibrary) -> Group:
     """Return a group; between two pieces the event loop has the GIL."""
     compiled: Compiled = await asyncio.to_thread(pickle.loads, answer.rest)
     words = msgspec.msgpack.Decoder(dict[int, str])
     for piece in answer.odd:
         compiled.meanings.odd.update(await asyncio.to_thread(words.decode, piece))
-    parts = [await asyncio.to_thread(_part, piece) for piece in answer.keys]
+    parts = [await asyncio.to_thread(_part, piece, library) for piece in answer.parts]
     return Group(compiled.folding, compiled.leniency, compiled.meanings, Automaton(parts))
 
 
@@ -113,30 +117,41 @@ def decode_contents(data: bytes) -> list[ListContent]:
     ]
 
 
-def _part(keys: bytes) -> Part:
-    return Part(msgspec.msgpack.decode(keys, type=list[str]))
+def _sent(keys: Sequence[str], library: SearchLibrary) -> bytes:
+    """Return a part of an automaton as `_part` takes it over."""
+    if library is SearchLibrary.PYAHOCORASICK:
+        return pickle.dumps(build(keys, library), pickle.HIGHEST_PROTOCOL)
+    return msgspec.msgpack.encode(keys)
 
 
-def _answer(compiled: Compiled) -> _Answer:
+def _part(sent: bytes, library: SearchLibrary) -> Part:
+    if library is SearchLibrary.PYAHOCORASICK:
+        part: Part = pickle.loads(sent)  # noqa: S301 - our own process wrote it
+        return part
+    return build(msgspec.msgpack.decode(sent, type=list[str]), library)
+
+
+def _answer(compiled: Compiled, library: SearchLibrary) -> _Answer:
     encode = msgspec.msgpack.encode
     keys, odd = compiled.keys, iter(compiled.meanings.odd.items())
     compiled.meanings.odd = {}
     return _Answer(
         rest=pickle.dumps(compiled._replace(keys=[]), pickle.HIGHEST_PROTOCOL),
         odd=[encode(dict(piece)) for piece in iter(lambda: list(islice(odd, _PIECE)), [])],
-        keys=[encode(keys[first : first + PART]) for first in range(0, len(keys), PART)],
+        parts=[_sent(some, library) for some in parted(keys, library)],
     )
 
 
 def main() -> int:
-    """Compile the lists on standard input; return the exit status."""
+    """Compile the lists on standard input for the library that is named; return the exit status."""
+    library = SearchLibrary(sys.argv[1])
     contents = decode_contents(sys.stdin.buffer.read())
     try:
         groups = compile_words(contents)
     except InvalidRequest as error:
         sys.stdout.buffer.write(error.detail.encode(errors="backslashreplace"))
         return _REFUSED
-    sys.stdout.buffer.write(msgspec.msgpack.encode([_answer(group) for group in groups]))
+    sys.stdout.buffer.write(msgspec.msgpack.encode([_answer(group, library) for group in groups]))
     return 0
 
 

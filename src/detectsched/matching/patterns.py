@@ -13,7 +13,7 @@ from detectsched.matching.folding import Folding
 from detectsched.matching.forms import pinyin_forms, split_forms
 from detectsched.matching.normalise import normalise_all
 from detectsched.matching.relaxed import Leniency, Spelling, ordinary, spell
-from detectsched.wordlist import ListContent, ListOptions, Mode, Word
+from detectsched.wordlist import ListContent, ListOptions, Mode, SearchLibrary, Word
 
 
 class Entry(NamedTuple):
@@ -96,9 +96,9 @@ class Compiled(NamedTuple):
     keys: list[str]
     """By their numbers."""
 
-    def group(self) -> Group:
+    def group(self, library: SearchLibrary) -> Group:
         """Build it."""
-        return Group(self.folding, self.leniency, self.meanings, Automaton.of(self.keys))
+        return Group(self.folding, self.leniency, self.meanings, Automaton.of(self.keys, library))
 
 
 @lru_cache(maxsize=10_000)
@@ -117,18 +117,20 @@ def _unpacked(packed: int) -> Entry:
     return Entry(packed >> 1, bool(packed & 1))
 
 
-def compile_lists(contents: Sequence[ListContent]) -> tuple[Group, ...]:
+def compile_lists(
+    contents: Sequence[ListContent], library: SearchLibrary = SearchLibrary.PYAHOCORASICK
+) -> tuple[Group, ...]:
     """Compile the words of some lists; of words spelt the same in one list, the first counts.
 
     Raises:
         InvalidRequest: a word is empty, or holds nothing but spaces and invisible characters.
 
     """
-    return tuple(compiled.group() for compiled in compile_words(contents))
+    return tuple(compiled.group(library) for compiled in compile_words(contents))
 
 
 def compile_words(contents: Sequence[ListContent]) -> tuple[Compiled, ...]:
-    """Do all of `compile_lists` but the automata, which cannot be handed from one process to another."""
+    """Do all of `compile_lists` but the automata."""
     kinds: dict[tuple[Folding, Leniency], list[tuple[int, Word, ListOptions]]] = {}
     before = 0
     for content in contents:

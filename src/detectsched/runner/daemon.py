@@ -69,7 +69,7 @@ def runner_services(
         command=engine_command,
         on_change=lambda: health.wake(),  # noqa: PLW0108
     )
-    matchers = CompiledLists(ledger, max_hits=settings.runner.max_hits)
+    matchers = CompiledLists(ledger, max_hits=settings.runner.max_hits, library=settings.runner.search_library)
     heartbeat = _heartbeat(queue, identity, label, settings, slots, machinery, matchers)
     health = _health(settings, machinery, heartbeat, idle_seconds=lambda: desk.idle_seconds())  # noqa: PLW0108
     completer = Completer(

@@ -10,9 +10,11 @@ from detectsched.db.connection import Ledger
 from detectsched.db.word_lists import load
 from detectsched.detection import ListVersion
 from detectsched.matching.apart import compile_apart
+from detectsched.matching.automaton import require
 from detectsched.matching.judge import Judge, apart_by_mode
 from detectsched.matching.matcher import MAX_HITS, Matcher
-from detectsched.wordlist import ListContent
+from detectsched.matching.patterns import compile_lists
+from detectsched.wordlist import ListContent, SearchLibrary
 
 _KEPT: Final = 32
 _KEPT_WORDS: Final = 500_000
@@ -26,7 +28,16 @@ _Key = tuple[str, tuple[ListVersion, ...]]
 class CompiledLists:
     """Keeps the most recently used matchers. While one is being compiled, those who need it wait, and nobody else."""
 
-    def __init__(self, ledger: Ledger, *, max_hits: int = MAX_HITS, kept_words: int = _KEPT_WORDS) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        max_hits: int = MAX_HITS,
+        kept_words: int = _KEPT_WORDS,
+        library: SearchLibrary = SearchLibrary.PYAHOCORASICK,
+    ) -> None:
+        require(library)
+        self._library = library
         self._ledger = ledger
         self._max_hits = max_hits
         self._kept_words = kept_words
@@ -67,8 +78,10 @@ class CompiledLists:
 
     async def _matcher(self, contents: dict[ListVersion, ListContent]) -> Matcher:
         if sum(len(content.words) for content in contents.values()) <= _FEW:
-            return Matcher(contents, max_hits=self._max_hits)
-        return Matcher(contents, await compile_apart(list(contents.values())), max_hits=self._max_hits)
+            groups = compile_lists(list(contents.values()), self._library)
+        else:
+            groups = await compile_apart(list(contents.values()), self._library)
+        return Matcher(contents, groups, max_hits=self._max_hits)
 
 
 def _failed(task: asyncio.Task[Judge]) -> bool:

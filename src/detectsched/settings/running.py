@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 
 from detectsched.settings.choices import EngineName, FramePolicy, PaddleRuntime
 from detectsched.settings.group import Group, split_names
+from detectsched.wordlist import SearchLibrary
 
 
 class RunnerSettings(Group):
@@ -27,6 +28,8 @@ class RunnerSettings(Group):
     """Texts one runner works on at once."""
     max_hits: int = Field(1000, ge=1, le=100_000)
     """Hits that are kept of one text or image; of more, the gravest."""
+    search_library: SearchLibrary = SearchLibrary.PYAHOCORASICK
+    """What finds words in texts: ahocorasick_rs is faster with long texts (extra bulk)."""
     ocr_slots: int = Field(1, ge=1, le=64)
     """Images one runner works on at once; each slot is one engine process."""
     cpu_high_percent: float = Field(75.0, gt=0, le=100)
