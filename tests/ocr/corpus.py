@@ -15,7 +15,7 @@ import pillow_heif
 from PIL import Image, PngImagePlugin
 
 from tests.ocr.drawing import CHINESE, ENGLISH, encoded, page
-from tests.ocr.files import png_header, webp_header
+from tests.ocr.files import interlaced, png_header, row_of, webp_header, with_pixels_cut
 
 # Makes Pillow write HEIC.
 pillow_heif.register_heif_opener()
@@ -76,7 +76,7 @@ BLACK, WHITE, NONE_BLACK, NONE_WHITE = (0, 0, 0, 255), (255, 255, 255, 255), (0,
 
 LEGIBLE: Final[dict[str, Make]] = {
     "PNG": _as("PNG"),
-    "interlaced PNG": _as("PNG", interlace=1),
+    "interlaced PNG": lambda: interlaced(sheet()),
     "JPEG": _as("JPEG", quality=90),
     "progressive JPEG": _as("JPEG", quality=90, progressive=True),
     "a phone's photo with a preview": _photo_with_preview,
@@ -129,6 +129,11 @@ def _cut_and_ended(share: float, **options: Any) -> Make:
         return whole[: int(len(whole) * share)] + b"\xff\xd9"
 
     return make
+
+
+def _without_last_row() -> bytes:
+    png = encoded(sheet())
+    return with_pixels_cut(png, row_of(png))
 
 
 def _without_trailer() -> bytes:
@@ -191,6 +196,7 @@ HOSTILE: Final[dict[str, tuple[Make, str]]] = {
     "bad checksum": (_bad_checksum, "undecodable_image"),
     "a GIF without its end": (_without_trailer, "undecodable_image"),
     "a header without pixels": (lambda: png_header(300, 200), "undecodable_image"),
+    "a PNG without its last row": (_without_last_row, "undecodable_image"),
     "half of a JPEG, properly ended": (_cut_and_ended(0.5), "undecodable_image"),
     "99% of a JPEG, properly ended": (_cut_and_ended(0.99), "undecodable_image"),
     "half of a progressive JPEG, properly ended": (_cut_and_ended(0.5, progressive=True), "undecodable_image"),

@@ -7,19 +7,22 @@ import time
 import zlib
 from collections.abc import Callable
 
+import numpy as np
 from PIL import Image
 
 from tests.ocr.drawing import encoded
 
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
 
 def png_header(width: int, height: int) -> bytes:
     """Return a PNG that claims a size and has no pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return _PNG + header + _chunk(b"IDAT", b"") + _chunk(b"IEND", b"")
 
 
 def webp_header(width: int, height: int) -> bytes:
@@ -47,3 +50,37 @@ def _seconds(call: Callable[[], object]) -> float:
     started = time.thread_time()
     call()
     return time.thread_time() - started
+
+
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+
+
+def interlaced(image: Image.Image) -> bytes:
+    """Return an interlaced PNG of an image of mode L or RGB, which Pillow reads and does not write."""
+    pixels = np.asarray(image)
+    passes = [pixels[y::down, x::right] for x, y, right, down in _ADAM7]
+    raw = b"".join(b"\0" + row.tobytes() for part in passes if part.size for row in part)
+    colour = {"L": 0, "RGB": 2}[image.mode]
+    header = struct.pack(">IIBBBBB", *image.size, 8, colour, 0, 0, 1)
+    return _PNG + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(raw)) + _chunk(b"IEND", b"")
+
+
+def row_of(png: bytes) -> int:
+    """Return how many bytes the last row of a PNG has before they are squeezed, that for its filter included."""
+    width, _, depth, colour = struct.unpack_from(">IIBB", png, 16)
+    return int(1 + (width * depth * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour] + 7) // 8)
+
+
+def with_pixels_cut(png: bytes, lost: int) -> bytes:
+    """Return a PNG whose pixels end some bytes (at most all but one) too early, and which is right in all else."""
+    at, out, squeezed = len(_PNG), _PNG, b""
+    while at < len(png):
+        length, kind = int.from_bytes(png[at : at + 4], "big"), png[at + 4 : at + 8]
+        body = png[at + 8 : at + 8 + length]
+        if kind == b"IDAT":
+            squeezed += body
+        elif kind != b"IEND":
+            out += _chunk(kind, body)
+        at += 12 + length
+    raw = zlib.decompress(squeezed)
+    return out + _chunk(b"IDAT", zlib.compress(raw[: max(1, len(raw) - lost)])) + _chunk(b"IEND", b"")

@@ -17,6 +17,7 @@ from detectsched.errors import PayloadRejected
 from detectsched.ocr.formats import BadImage, Problem, check_size, format_of, open_image
 from detectsched.ocr.frames import chosen_frames, count_frames, is_whole_gif
 from detectsched.ocr.jpeg import what_is_lost
+from detectsched.ocr.png import lacks_rows
 from detectsched.settings import FramePolicy
 
 _MIDDLE_GREY: Final = 128
@@ -55,7 +56,10 @@ def decode_frames(
         count = 1 if format_of(image) == "JPEG" else count_frames(image, data)
         pixels = image.width * image.height
         for number in chosen_frames(count, pixels, policy=policy, most=most, max_pixels=max_pixels):
-            rgb = _flatten(_upright(_load(image, number, max_pixels)))
+            loaded = _load(image, number, max_pixels)
+            if number == 0 and format_of(image) == "PNG" and lacks_rows(loaded, data):
+                raise _damaged("rows are missing")
+            rgb = _flatten(_upright(loaded))
             frame = np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1])
             if before is None or not np.array_equal(frame, before):
                 yield frame
