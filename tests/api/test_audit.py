@@ -10,10 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from detectsched.task import normalise_mac
 from tests.api.rig import MAC, Rig, problem
 from tests.api.test_devices import told
 from tests.api.test_tasks import submit
 
+MAC_KEPT = normalise_mac(MAC)
 _ENTRY = """
 INSERT INTO audit_log (tenant, at, actor, action, subject, outcome, request_id, detail)
 VALUES ($1, '2026-03-01T00:00:00Z'::timestamptz + $2 * interval '1 hour', $3, $4, $5, 'done', $6, $7)
@@ -28,7 +30,7 @@ async def fill(rig: Rig) -> None:
                 ("acme", "key a", "pause", "device 1", "q1", {"reason": "x"}),
                 ("acme", "key a", "resume", "device 1", "q2", {}),
                 ("acme", "key b", "pause", "=device 2", None, {"reason": "=1,\n+2"}),
-                ("other", "key c", "pause", "device 1", "q3", {}),
+                ("other", "key c", "pause", "device 1", "q3", {"mac": MAC_KEPT, "object": "front door"}),
                 ("", "key o", "pause", "lane:text", "q4", {}),
             ]
         ):
@@ -79,6 +81,19 @@ async def test_entries_are_filtered_and_paged(rig: Rig, client: httpx.AsyncClien
         assert [item["subject"] for item in (await told(boss, "/api/audit/platform"))["items"]] == ["lane:text"]
 
 
+async def test_hits_are_found_by_whose_they_were(rig: Rig, client: httpx.AsyncClient) -> None:
+    """By device and by object, in any spelling; those of other tenants are not."""
+    await fill(rig)
+    async with rig.ledger.connection() as connection:
+        for number, owner in enumerate([{"mac": MAC_KEPT, "object": None}, {"mac": None, "object": "front door"}]):
+            await connection.execute(_ENTRY, "acme", number, "runner r", "hit", f"task {number}", None, owner)
+    for query, subject in ((f"mac={MAC}", "task 0"), ("object=Front%20%20DOOR", "task 1")):
+        for more in ("", "&format=ndjson"):
+            answer = await client.get(f"/api/audit?{query}{more}")
+            found = [json.loads(line) for line in answer.text.splitlines()] if more else answer.json()["items"]
+            assert [entry["subject"] for entry in found] == [subject]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -88,6 +103,8 @@ async def test_entries_are_filtered_and_paged(rig: Rig, client: httpx.AsyncClien
         ("since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00Z", "since"),
         ("cursor=abc", "cursor"),
         ("limit=501", "limit"),
+        ("mac=nonsense", "mac"),
+        ("object=%20", "object"),
         ("format=xlsx", "format"),
         ("acton=pause", "acton"),
     ],

@@ -20,6 +20,8 @@ async def list_(
     actor: Annotated[str | None, typer.Option(help="Only what this one did, as in 'key k3y'.")] = None,
     action: Annotated[str | None, typer.Option(help="Only this, as in pause.")] = None,
     subject: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
+    mac: Annotated[str | None, typer.Option(help="Only hits in what this device sent.")] = None,
+    object_: Annotated[str | None, typer.Option("--object", help="Only hits in what was about this object.")] = None,
     since: Annotated[str | None, typer.Option(help="Only what was done then or later.")] = None,
     until: Annotated[str | None, typer.Option(help="Only what was done before then.")] = None,
     platform: Annotated[bool, typer.Option("--platform", help="What was done to lanes and runners instead.")] = False,
@@ -27,9 +29,8 @@ async def list_(
 ) -> Shown:
     """List entries of the audit log, the latest first."""
     path = "/api/audit/platform" if platform else "/api/audit"
-    items = await api.pages(
-        path, limit=limit, most=500, actor=actor, action=action, subject=subject, since=since, until=until
-    )
+    wanted = {"actor": actor, "action": action, "subject": subject, "mac": mac, "object": object_}
+    items = await api.pages(path, limit=limit, most=500, **wanted, since=since, until=until)
     rows = [
         [
             entry["at"],

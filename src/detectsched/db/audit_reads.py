@@ -22,6 +22,8 @@ class AuditFilter:
     action: str | None = None
     subject: str | None = None
     request_id: str | None = None
+    mac: str | None = None
+    object: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     before: tuple[datetime, int] | None = None
@@ -31,12 +33,13 @@ _READ: Final = """
 SELECT id, at, actor, action, subject, outcome, request_id, detail FROM audit_log
 WHERE tenant = $1 AND ($2::text IS NULL OR actor = $2) AND ($3::text IS NULL OR action = $3)
   AND ($4::text IS NULL OR subject = $4) AND ($5::text IS NULL OR request_id = $5)
-  AND ($6::timestamptz IS NULL OR at >= $6) AND ($7::timestamptz IS NULL OR at < $7)
-  AND ($8::timestamptz IS NULL OR (at, id) < ($8, $9::bigint))
+  AND ($6::text IS NULL OR detail ->> 'mac' = $6) AND ($7::text IS NULL OR detail ->> 'object' = $7)
+  AND ($8::timestamptz IS NULL OR at >= $8) AND ($9::timestamptz IS NULL OR at < $9)
+  AND ($10::timestamptz IS NULL OR (at, id) < ($10, $11::bigint))
 ORDER BY at DESC, id DESC
 """
 
-_PAGE: Final = f"{_READ} LIMIT $10"
+_PAGE: Final = f"{_READ} LIMIT $12"
 
 
 async def entries(ledger: Ledger, tenant: str, wanted: AuditFilter, *, limit: int) -> Sequence[Any]:
@@ -53,5 +56,5 @@ def all_entries(ledger: Ledger, tenant: str, wanted: AuditFilter) -> AsyncGenera
 
 def _columns(tenant: str, wanted: AuditFilter) -> list[Any]:
     at, last = wanted.before or (None, None)
-    said = [wanted.actor, wanted.action, wanted.subject, wanted.request_id, wanted.since, wanted.until]
-    return [tenant, *said, at, last]
+    said = [wanted.actor, wanted.action, wanted.subject, wanted.request_id, wanted.mac, wanted.object]
+    return [tenant, *said, wanted.since, wanted.until, at, last]

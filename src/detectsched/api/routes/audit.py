@@ -16,12 +16,14 @@ from detectsched.api.auth import Admin, Operator
 from detectsched.api.context import ApiContext, Context
 from detectsched.api.cursors import micros_of, time_at
 from detectsched.api.export import Format, Table, documented, format_of
+from detectsched.api.fields import Mac, ObjectName
 from detectsched.api.moments import Moment
 from detectsched.api.openapi import problems
 from detectsched.api.schemas import ResponseModel
 from detectsched.db import audit_reads
 from detectsched.db.audit_reads import AuditFilter
 from detectsched.errors import InvalidRequest
+from detectsched.task import normalise_mac, normalise_object
 
 router = APIRouter(prefix="/api/audit", tags=["audit"])
 
@@ -56,6 +58,10 @@ class AuditQuery(BaseModel):
     """Only what was done to this."""
     request_id: _Text | None = None
     """Only what came of this request."""
+    mac: Mac | None = None
+    """Only hits in what this device sent, in any usual spelling of its MAC address."""
+    object: ObjectName | None = None
+    """Only hits in what was about this object."""
     since: Moment | None = None
     """Only what was done then or later."""
     until: Moment | None = None
@@ -114,6 +120,8 @@ async def _answer(request: Request, context: ApiContext, query: AuditQuery, tena
         action=query.action,
         subject=query.subject,
         request_id=query.request_id,
+        mac=None if query.mac is None else normalise_mac(query.mac),
+        object=None if query.object is None else normalise_object(query.object),
         since=query.since,
         until=query.until,
         before=None if query.cursor is None else _position_of(query.cursor),
