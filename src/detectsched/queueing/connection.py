@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as _Redis
 from redis.asyncio.connection import AbstractConnection, parse_url
 from redis.asyncio.retry import Retry
@@ -27,6 +26,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from detectsched.clock import monotonic
 from detectsched.errors import ConfigurationError, GenerationLost, StoreDamaged, StoreUnavailable
 from detectsched.queueing.packing import packing
+from detectsched.queueing.pool import PatientPool
 from detectsched.settings import RedisSettings
 
 Redis: TypeAlias = Any
@@ -141,7 +141,7 @@ class RedisClients:
             parse_url(url)
         except ValueError as error:
             raise ConfigurationError(f"DETECTSCHED_REDIS_URL: {error}") from error
-        pool = BlockingConnectionPool.from_url(
+        pool = PatientPool.from_url(
             url,
             max_connections=self._settings.max_connections,
             timeout=self._settings.connect_timeout_seconds,
