@@ -1,13 +1,13 @@
 """The engine alone, in one process and one loop, without anything of the platform around it.
 
-``python -m detectsched.bench.bare_engine SLOTS IMAGES`` waits for a line on standard input once it is warm, reads, and
-prints the seconds; started by `bench.ocr`, one for each slot.
+``python -m detectsched.bench.bare_engine SLOTS`` says when it is warm; then, for each line ``FIRST COUNT`` on standard
+input, it draws so many pages from that number on, says so, reads them when told to by another line, and says so again.
+Started by `bench.ocr`, one for each slot.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from typing import Final
 
 from detectsched.bench.pages import screenshot
@@ -19,21 +19,27 @@ from detectsched.settings import load_settings
 _WARM: Final = 3
 
 
-def main(slots: int, images: int) -> None:
+def main(slots: int) -> None:
     """Read images, drawn beforehand, as fast as the engine can."""
     settings = load_settings()
     engine = build_engine(settings.ocr, slots)
     require_canary(engine)
-    pages = [screenshot(1_000_000 + number) for number in range(images)]
-    for page in pages[:_WARM]:
+
+    def read(page: bytes) -> None:
         engine.read(decode(page, max_pixels=settings.api.max_image_pixels))
-    print("ready", flush=True)
-    sys.stdin.readline()
-    began = time.perf_counter()
-    for page in pages:
-        engine.read(decode(page, max_pixels=settings.api.max_image_pixels))
-    print(time.perf_counter() - began, flush=True)
+
+    for number in range(_WARM):
+        read(screenshot(1_000_000 + number))
+    print("warm", flush=True)
+    for line in sys.stdin:
+        first, count = map(int, line.split())
+        pages = [screenshot(number) for number in range(first, first + count)]
+        print("drawn", flush=True)
+        sys.stdin.readline()
+        for page in pages:
+            read(page)
+        print("read", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]))

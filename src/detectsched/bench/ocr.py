@@ -1,7 +1,7 @@
 """``detectsched bench ocr``: images/s of the whole system against the engine alone on the same cores.
 
-Both read the same kind of page with the same threads, one after the other in time. Run it on a machine with nothing
-else to do; what others use is subtracted from neither.
+Both read the same pages with the same threads, by turns: a shared machine is faster at one time than at another. Run it
+on a machine with nothing else to do; what others use is subtracted from neither.
 """
 
 from __future__ import annotations
@@ -10,15 +10,22 @@ import asyncio
 import os
 import sys
 import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
+from rich.table import Column, Table
 
 from detectsched.bench.pages import screenshot
 from detectsched.client import Client
 from detectsched.clock import monotonic
 from detectsched.embedded.up import System, UpOptions, up
+from detectsched.ocr.cores import engine_threads
+from detectsched.ocr.process import engine_environment
+from detectsched.settings import load_settings
 
 _MAC: Final = "02:de:05:00:be:03"
 _WARM: Final = 3
@@ -26,53 +33,67 @@ _GOAL: Final = 0.95
 """The whole platform is to cost no more than a twentieth of what the engine alone does."""
 
 
-async def run_ocr(*, images: int, slots: int) -> int:
-    """Measure both and show the ratio; 0 if it reaches the goal."""
+class Round(NamedTuple):
+    """What both took for the same pages, in seconds."""
+
+    images: int
+    bare: float
+    platform: float
+
+
+async def run_ocr(*, images: int, slots: int, rounds: int) -> int:
+    """Measure both by turns and show the ratio; 0 if it reaches the goal."""
     console = Console()
     # Nothing of this machine belongs to others here.
     os.environ.setdefault("DETECTSCHED_RUNNER_CPU_HIGH_PERCENT", "100")
     os.environ["DETECTSCHED_RUNNER_OCR_SLOTS"] = str(slots)
     # The system's images must not wait for its API's limit, nor be known from each other.
     os.environ.setdefault("DETECTSCHED_API_MAX_PER_MAC_PENDING", str(max(200, 2 * images)))
-    console.print(f"reading {images} images a slot with the engine alone, {slots} processes …")
-    bare = await _bare(slots, images)
-    rates: list[float] = []
+    done: list[Round] = []
 
     async def guest(system: System) -> int:
-        rates.append(await _platform(system, slots, images * slots))
+        async with _bare_engines(slots) as engines:
+            for number in range(rounds):
+                console.print(f"round {number + 1} of {rounds}: {images * slots} images each …")
+                # Numbers of pages that no other round reads, with those that are read first, to warm up.
+                first = number * (images + _WARM) * slots
+                bare = await _bare(engines, first + _WARM * slots, images)
+                platform = await _platform(system, slots, first, images * slots)
+                done.append(Round(images * slots, bare, platform))
         return 0
 
-    console.print(f"reading {images * slots} images with the whole system …")
     with tempfile.TemporaryDirectory(prefix="detectsched-bench-") as directory:
         data = Path(directory)
         status = await up(UpOptions(data=data, port=0, text_runners=0, log=data / "up.log"), guest=guest)
-    if status or not rates:
+    if status or len(done) < rounds:
         return status or 1
-    ratio = rates[0] / bare
-    console.print(f"engine alone  {bare:.3f} images/s")
-    console.print(f"whole system  {rates[0]:.3f} images/s, {ratio:.1%} of it (goal: {_GOAL:.0%})")
+    console.print(_table(done))
+    ratio = sum(each.bare for each in done) / sum(each.platform for each in done)
+    console.print(f"the whole system reads {ratio:.1%} of what the engine alone reads (goal: {_GOAL:.0%})")
     return 0 if ratio >= _GOAL else 1
 
 
-async def _bare(slots: int, images: int) -> float:
-    """Return images/s of one bare engine per slot, all at work at the same time."""
-    command = (sys.executable, "-m", "detectsched.bench.bare_engine", str(slots), str(images))
-    pipe = asyncio.subprocess.PIPE
-    processes = [await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe) for _ in range(slots)]
+def _table(done: list[Round]) -> Table:
+    table = Table(*(Column(name, justify="right") for name in ("images/s, engine alone", "whole system", "ratio")))
+    for each in done:
+        table.add_row(
+            f"{each.images / each.bare:.3f}", f"{each.images / each.platform:.3f}", f"{each.bare / each.platform:.1%}"
+        )
+    return table
+
+
+@asynccontextmanager
+async def _bare_engines(slots: int) -> AsyncIterator[list[Process]]:
+    """Lend one bare engine per slot, warm, with the threads that the runner gives to its own."""
+    command = (sys.executable, "-m", "detectsched.bench.bare_engine", str(slots))
+    environment = os.environ | engine_environment(os.environ, engine_threads(load_settings().ocr.threads, slots))
+    processes = [
+        await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment) for _ in range(slots)
+    ]
     try:
         for process in processes:
-            assert process.stdout is not None  # noqa: S101 - a pipe, see above
-            await process.stdout.readline()
-        began = monotonic()
-        for process in processes:
-            assert process.stdin is not None  # noqa: S101
-            process.stdin.write(b"\n")
-            await process.stdin.drain()
-        for process in processes:
-            assert process.stdout is not None  # noqa: S101
-            if not await process.stdout.readline():
-                raise RuntimeError("a bare engine ended before it had read its images")
-        return slots * images / (monotonic() - began)
+            await _heard(process, b"warm")
+        yield processes
     finally:
         for process in processes:
             if process.returncode is None:
@@ -80,10 +101,38 @@ async def _bare(slots: int, images: int) -> float:
             await process.wait()
 
 
-async def _platform(system: System, slots: int, images: int) -> float:
-    """Return images/s from the end of the warm-up to the end of the last image, with enough of them always waiting."""
+async def _bare(engines: list[Process], first: int, images: int) -> float:
+    """Return the seconds in which all engines, at work at the same time, have read so many images each."""
+    for number, process in enumerate(engines):
+        await _say(process, f"{first + number * images} {images}")
+    for process in engines:
+        await _heard(process, b"drawn")
+    began = monotonic()
+    for process in engines:
+        await _say(process, "go")
+    for process in engines:
+        await _heard(process, b"read")
+    return monotonic() - began
+
+
+async def _say(process: Process, line: str) -> None:
+    assert process.stdin is not None  # noqa: S101 - a pipe
+    process.stdin.write(f"{line}\n".encode())
+    await process.stdin.drain()
+
+
+async def _heard(process: Process, word: bytes) -> None:
+    assert process.stdout is not None  # noqa: S101 - a pipe
+    while (line := await process.stdout.readline()).strip() != word:
+        if not line:
+            raise RuntimeError("a bare engine ended before it had read its images")
+
+
+async def _platform(system: System, slots: int, first: int, images: int) -> float:
+    """Return the seconds from the end of the first few images to the end of the last, with enough always waiting."""
+    numbers = range(first, first + _WARM * slots + images)
     # Drawn beforehand, as those of the bare engine: drawing takes 3 % of the time that reading takes.
-    pages = list(enumerate([await asyncio.to_thread(screenshot, number) for number in range(_WARM * slots + images)]))
+    pages = [(number, await asyncio.to_thread(screenshot, number)) for number in reversed(numbers)]
     ended: list[float] = []
 
     async def feed(client: Client) -> None:
@@ -99,5 +148,4 @@ async def _platform(system: System, slots: int, images: int) -> float:
         for _ in range(4 * slots):
             feeders.create_task(feed(client))
     ended.sort()
-    first, last = ended[_WARM * slots - 1], ended[-1]
-    return images / (last - first)
+    return ended[-1] - ended[_WARM * slots - 1]

@@ -91,15 +91,16 @@ def matching(
 
 @bench.command()
 def ocr(
-    images: Annotated[int, typer.Option(min=2, max=100_000, help="How many images each slot reads.")] = 60,
+    images: Annotated[int, typer.Option(min=2, max=100_000, help="How many images each slot reads in a round.")] = 20,
     slots: Annotated[int, typer.Option(min=1, max=64, help="Engine processes.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="How many turns each of both has.")] = 4,
 ) -> None:
-    """Compare the images/s of the whole system with those of the engine alone on the same cores."""
+    """Compare the images/s of the whole system with those of the engine alone on the same cores, by turns."""
     import asyncio
 
     from detectsched.bench.ocr import run_ocr
 
-    raise typer.Exit(asyncio.run(run_ocr(images=images, slots=slots)))
+    raise typer.Exit(asyncio.run(run_ocr(images=images, slots=slots, rounds=rounds)))
 
 
 @bench.command()
