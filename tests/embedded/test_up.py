@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sys
@@ -117,7 +118,9 @@ async def test_a_first_day(start: Start) -> None:
     await run.until_said("dispatcher was ended by SIGKILL")
     await run.until_said("restarting dispatcher")
     await wait_until(lambda: run.family().get("dispatcher") not in {None, family["dispatcher"]}, "another dispatcher")
-    await wait_until(lambda: sum("dispatcher" in line and "started" in line for line in run.lines) == 2, "it to work")
+    # Its own lines: the first one's last words are quoted, too.
+    started = re.compile(r"dispatcher +\| .*\] started ")
+    await wait_until(lambda: sum(bool(started.match(line)) for line in run.lines) == 2, "it to work")
 
     family = run.family()
     run.process.send_signal(signal.SIGINT)
