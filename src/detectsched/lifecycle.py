@@ -131,7 +131,8 @@ class Loop(Service):
                     log.warning("store unavailable, will retry", service=self.name, error=unavailable.detail)
                 await self._back_off(failures)
                 continue
-            if told and BACK.lets():
+            # Whoever comes back says so, for another may have spoken of the absence: requests do, too.
+            if failures and BACK.lets():
                 log.info("store available again", service=self.name, failures=failures)
             failures, told = 0, False
             if not self._stopping:

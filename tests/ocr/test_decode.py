@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,23 @@ def test_a_png_whose_pixels_end_too_early_is_refused(mode: str, size: tuple[int,
             assert rejected.value.reason == "undecodable_image"
         with pytest.raises(PayloadRejected, match="rows are missing"):
             decode(with_pixels_cut(png, row_of(png)), max_pixels=LIMIT)
+
+
+@pytest.mark.parametrize("tail", [b"\n", b"\r\n", b"\0" * 13, b"\0" * 4096])
+def test_what_stands_behind_the_end_of_a_png_harms_nobody(tail: bytes) -> None:
+    """Some senders add a line break or padding; a dark page has its rows counted, which stops at the end."""
+    for picture in (Image.new("RGB", (300, 200)), Image.effect_noise((300, 200), 80)):
+        png = encoded(picture)
+        assert np.array_equal(decode(png + tail, max_pixels=LIMIT), decode(png, max_pixels=LIMIT))
+
+
+def test_a_png_that_does_not_begin_with_its_header_is_refused() -> None:
+    """Its rows cannot be counted; Pillow reads it."""
+    png = encoded(Image.new("RGB", (300, 200)))
+    text = b"tEXtkey\0value"
+    chunk = (len(text) - 4).to_bytes(4) + text + zlib.crc32(text).to_bytes(4)
+    with pytest.raises(PayloadRejected, match="damaged or cut short"):
+        decode(png[:8] + chunk + png[8:], max_pixels=LIMIT)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9, 0.99])

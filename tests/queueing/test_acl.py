@@ -15,6 +15,7 @@ import redis.asyncio
 from pydantic import SecretStr
 from redis.exceptions import NoPermissionError
 
+import detectsched
 from detectsched.queueing.fitness import require_fit
 from detectsched.settings import RedisSettings, Settings
 from detectsched.task import TaskState
@@ -73,6 +74,16 @@ async def test_86_every_script_runs_under_the_documented_rule(
         assert await refused(redis_url) == []
     finally:
         await case.bench.clients.close()
+
+
+def test_86_every_command_that_a_script_names_is_in_the_rule() -> None:
+    """Also those that only some settings and states lead to."""
+    scripts = Path(detectsched.__file__).parent.joinpath("queueing", "lua").rglob("*.lua")
+    first = [argument for script in scripts for argument in re.findall(r"redis\.p?call\(([^,)]*)", script.read_text())]
+    named = {command.lower() for argument in first for command in re.findall(r"'([A-Z]+)'", argument)}
+    assert {"rpop", "lpop", "hset", "xadd"} <= named
+    allowed = {word.removeprefix("+").split("|")[0] for word in documented_rule() if word.startswith("+")}
+    assert named <= allowed
 
 
 async def test_86_the_rule_forbids_the_rest(limited: RedisSettings) -> None:

@@ -7,6 +7,7 @@ the OpenCV that PaddleX pins with rows of an earlier image below it), follow lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -57,8 +58,8 @@ def decode_frames(
         pixels = image.width * image.height
         for number in chosen_frames(count, pixels, policy=policy, most=most, max_pixels=max_pixels):
             loaded = _load(image, number, max_pixels)
-            if number == 0 and format_of(image) == "PNG" and lacks_rows(loaded, data):
-                raise _damaged("rows are missing")
+            if number == 0 and format_of(image) == "PNG":
+                _guarded(partial(_require_rows, loaded, data))
             rgb = _flatten(_upright(loaded))
             frame = np.ascontiguousarray(np.asarray(rgb)[:, :, ::-1])
             if before is None or not np.array_equal(frame, before):
@@ -81,6 +82,11 @@ def _open_whole(data: bytes, max_pixels: int) -> Image.Image:
     if format_of(image) == "JPEG" and (lost := what_is_lost(data)):
         raise _damaged(lost)
     return image
+
+
+def _require_rows(image: Image.Image, data: bytes) -> None:
+    if lacks_rows(image, data):
+        raise _damaged("rows are missing")
 
 
 def _load(image: Image.Image, number: int, max_pixels: int) -> Image.Image:

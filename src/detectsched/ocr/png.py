@@ -24,9 +24,14 @@ def lacks_rows(image: Image.Image, data: bytes) -> bool:
 
     Data that end too early leave the last row zero, or of an interlaced image the last one of the last pass, which is
     one of the last two. Only where one of these is zero the data are inflated once more, and counted.
+
+    Raises:
+        ValueError: the file does not begin with its header, as only Pillow accepts.
     """
-    if np.asarray(image)[-2:].reshape(2, -1).any(axis=1).all():
+    if np.asarray(image.crop((0, image.height - 2, *image.size))).reshape(2, -1).any(axis=1).all():
         return False
+    if data[12:16] != b"IHDR":
+        raise ValueError("its first chunk is not IHDR")
     width, height, depth, colour, _, _, interlaced = _HEADER.unpack_from(data, 16)
     bits = depth * _CHANNELS[colour]
     wanted = sum(
@@ -45,22 +50,29 @@ def _inflated(data: bytes, enough: int) -> int:
     """Return how many bytes the image data come to, counted up to ``enough``; nothing of them is kept."""
     inflater = zlib.decompressobj()
     count = 0
-    for chunk in _image_data(data):
-        rest, more = chunk, True
-        while more and not inflater.eof and count < enough:
-            piece = inflater.decompress(rest, _PIECE)
-            count += len(piece)
+    for piece in _image_data(data):
+        rest, more = piece, True
+        while more and not inflater.eof:
+            found = inflater.decompress(rest, _PIECE)
+            count += len(found)
+            if count >= enough:
+                return count
             rest = inflater.unconsumed_tail
-            # A full piece may have more behind it, although the chunk is used up.
-            more = bool(rest) or len(piece) == _PIECE
+            # A full one may have more behind it, although the piece is used up.
+            more = bool(rest) or len(found) == _PIECE
     return count
 
 
 def _image_data(data: bytes) -> Iterator[bytes]:
-    """Yield the IDAT chunks of a file whose chunks have been verified."""
-    at = 8
-    while at < len(data):
+    """Yield what is in the IDAT chunks of a file whose chunks have been verified, and nothing of what is behind them.
+
+    In pieces: what zlib has not used it copies at every call.
+    """
+    at, kind = 8, b""
+    while kind != b"IEND" and at + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
-        if data[at + 4 : at + 8] == b"IDAT":
-            yield data[at + 8 : at + 8 + length]
-        at += 12 + length
+        kind, end = data[at + 4 : at + 8], at + 8 + length
+        if kind == b"IDAT":
+            for low in range(at + 8, end, _PIECE):
+                yield data[low : min(low + _PIECE, end)]
+        at = end + 4

@@ -34,7 +34,11 @@ class PatientPool(ConnectionPool):
                 await self._free.acquire()
         except TimeoutError as error:
             raise RedisConnectionError("No connection available.") from error
-        connection = self.get_available_connection()  # type: ignore[no-untyped-call]
+        try:
+            connection = self.get_available_connection()  # type: ignore[no-untyped-call]
+        except BaseException:
+            self._free.release()
+            raise
         try:
             await self.ensure_connection(connection)
         except BaseException:

@@ -1,6 +1,7 @@
 -- guard(P, told): nil when this is the life of the data that the caller was told of, else the answer 'LOST'.
 -- A rebuilder has no generation yet (it writes it last); it names its lock instead, as 'rebuild:<seconds>:<token>', and keeps
--- it for so many seconds from now on.
+-- it for so many seconds from now on. To the server a write that only shortens a life: what the rebuilder writes after it is
+-- not refused for want of memory, for only an open gate lets tasks end and memory come free.
 local function guard(P, told)
   local current = redis.call('GET', P .. 'generation')
   if current and current == told then return nil end

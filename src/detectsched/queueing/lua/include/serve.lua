@@ -110,11 +110,11 @@ local function serve(P, policy, lane, now, ttl, o)
     local places = math.min(means.free, math.floor(means.own), math.floor(means.shared))
     -- Global order of arrival knows no turns: after every task the oldest of all is next.
     local quantum = policy == 'fifo' and 0 or short and o.min_batch or o.batch
-    local served, count, expired_before = 0, 0, expired
+    local served, count, sent_before, expired_before = 0, 0, sent, expired
     while room > 0 and sent < max_tasks and looks_left > 0 and count < places and (count == 0 or served < quantum) do
       local cost = take(qid, list, from_tail)
       if not cost then break end
-      if cost > 0 then served, count = served + cost, count + 1 end
+      served, count = served + cost, sent - sent_before
     end
     local gone = count + expired - expired_before
     if gone > 0 then count_pending(P, qid, -gone) end
