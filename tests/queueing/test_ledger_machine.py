@@ -107,11 +107,13 @@ class LedgerMachine(LedgerWorld):
     def conclude(self, number: int, state: str, *, crash: bool) -> None:
         """Persist how a try ended, then acknowledge."""
         started = self.hands.pop(number % len(self.hands))
-        self.stale.append(started)
         if self.loop.run(self.persist(started, state)):
             self.met.add("a task ended")
-            if not self.died(crash=crash):
-                self.attempt(self.acknowledge(started, state))
+            if self.died(crash=crash):
+                # Unlike whoever sleeps, the dead speak no more: what they have not told Redis, others find.
+                return
+            self.attempt(self.acknowledge(started, state))
+        self.stale.append(started)
 
     @precondition(lambda self: self.stale)
     @rule(number=picks, state=st.sampled_from(["succeeded", "queued"]))
