@@ -41,6 +41,15 @@ from detectsched.settings import (
 TENANTS: Final = ("acme", "globex")
 SLOTS: Final = 2
 QUANTUM: Final = 2
+WEBHOOKS: Final = WebhookSettings(
+    allow_http=True,
+    allow_networks=("127.0.0.0/8",),
+    ports=(),
+    timeout_seconds=2.0,
+    claim_seconds=4.0,
+    backoff_base_seconds=0.2,
+)
+"""They may be on this machine, and a dead dispatcher's claims end soon."""
 _PORTS: Final = (15_000, 32_000)
 """Below those that Linux gives to connections."""
 _DETECTSCHED: Final = ("-m", "detectsched")
@@ -202,14 +211,7 @@ def settings_for(directory: Path, valkey: EmbeddedValkey, postgres: EmbeddedPost
             memory_high_percent=100.0,
             grace_seconds=3.0,
         ),
-        webhooks=WebhookSettings(
-            allow_http=True,
-            allow_networks=("127.0.0.0/8",),
-            ports=(),
-            timeout_seconds=2.0,
-            claim_seconds=4.0,
-            backoff_base_seconds=0.2,
-        ),
+        webhooks=WEBHOOKS,
         log=LogSettings(format="json"),
     )
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from chaos.cluster import WEBHOOKS
 from detectsched.clock import utc_now
 from detectsched.db.word_lists import publish
-from detectsched.settings import Settings, WebhookSettings
+from detectsched.settings import Settings
 from detectsched.task import DEFAULT_TENANT, TaskState
 from detectsched.wordlist import Word
 from tests.support import receiver as play
@@ -25,15 +26,7 @@ from tests.support.waiting import wait_until
 @pytest.fixture
 def lax(settings: Settings) -> Settings:
     """Give settings under which webhooks may be on this machine, and a dead dispatcher's claims end soon."""
-    webhooks = WebhookSettings(
-        allow_http=True,
-        allow_networks=("127.0.0.0/8",),
-        ports=(),
-        timeout_seconds=2.0,
-        claim_seconds=4.0,
-        backoff_base_seconds=0.2,
-    )
-    return settings.model_copy(update={"webhooks": webhooks})
+    return settings.model_copy(update={"webhooks": WEBHOOKS})
 
 
 async def count(system: System, statement: str) -> Any:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -14,9 +12,10 @@ from rich.progress import track
 from rich.table import Table
 
 from detectsched import __version__
+from detectsched.bench.own_system import on_own_system
 from detectsched.client import Client
 from detectsched.clock import monotonic
-from detectsched.embedded.up import System, UpOptions, up
+from detectsched.embedded.up import System
 
 _MAC: Final = "02:de:05:00:be:01"
 _WARM_UP: Final = 20
@@ -31,9 +30,7 @@ async def run_latency(*, url: str | None, key: str | None, count: int) -> int:
     async def guest(system: System) -> int:
         return await _measure(system.api_url, system.admin_key or "", count)
 
-    with tempfile.TemporaryDirectory(prefix="detectsched-bench-") as directory:
-        data = Path(directory)
-        return await up(UpOptions(data=data, port=0, ocr_runners=0, log=data / "up.log"), guest=guest)
+    return await on_own_system(guest, text_runners=1)
 
 
 async def _measure(url: str, key: str, count: int) -> int:

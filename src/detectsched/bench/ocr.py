@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.table import Column, Table
 
+from detectsched.bench.own_system import on_own_system
 from detectsched.bench.pages import screenshot
 from detectsched.client import Client
 from detectsched.clock import monotonic
-from detectsched.embedded.up import System, UpOptions, up
+from detectsched.embedded.up import System
 from detectsched.ocr.cores import engine_threads
 from detectsched.ocr.process import engine_environment
 from detectsched.settings import load_settings
@@ -62,9 +61,7 @@ async def run_ocr(*, images: int, slots: int, rounds: int) -> int:
                 done.append(Round(images * slots, bare, platform))
         return 0
 
-    with tempfile.TemporaryDirectory(prefix="detectsched-bench-") as directory:
-        data = Path(directory)
-        status = await up(UpOptions(data=data, port=0, text_runners=0, log=data / "up.log"), guest=guest)
+    status = await on_own_system(guest, ocr_runners=1)
     if status or len(done) < rounds:
         return status or 1
     console.print(_table(done))

@@ -9,22 +9,21 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
 from rich.console import Console
 from rich.table import Table
 
+from detectsched.bench.own_system import on_own_system
 from detectsched.bench.pages import screenshot
 from detectsched.client import Client
 from detectsched.clock import monotonic
-from detectsched.embedded.up import System, UpOptions, up
+from detectsched.embedded.up import System
 from detectsched.queueing.connection import RedisClients
 from detectsched.queueing.queue import Queue
 from detectsched.runner.probe import Probe
@@ -59,9 +58,7 @@ async def run_pressure() -> int:
     async def guest(system: System) -> int:
         return await _show(system, cores, console)
 
-    with tempfile.TemporaryDirectory(prefix="detectsched-bench-") as directory:
-        data = Path(directory)
-        return await up(UpOptions(data=data, port=0, text_runners=0, log=data / "up.log"), guest=guest)
+    return await on_own_system(guest, ocr_runners=1)
 
 
 async def _load_of_others() -> float:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import platform
 import sys
-import tempfile
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -16,9 +14,10 @@ from rich.table import Table
 
 from detectsched import __version__
 from detectsched.bench.latency import quantile
+from detectsched.bench.own_system import on_own_system
 from detectsched.client import Client
 from detectsched.clock import monotonic
-from detectsched.embedded.up import System, UpOptions, up
+from detectsched.embedded.up import System
 
 _WARM_UP: Final = 20
 _TEXT: Final = "an ordinary text without anything in it, about as long as a chat message"
@@ -30,9 +29,7 @@ async def run_succession(count: int) -> int:
     async def guest(system: System) -> int:
         return await _measure(system.api_url, system.admin_key or "", count)
 
-    with tempfile.TemporaryDirectory(prefix="detectsched-bench-") as directory:
-        data = Path(directory)
-        return await up(UpOptions(data=data, port=0, ocr_runners=0, log=data / "up.log"), guest=guest)
+    return await on_own_system(guest, text_runners=1)
 
 
 async def _measure(url: str, key: str, count: int) -> int:
