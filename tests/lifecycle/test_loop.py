@@ -63,6 +63,19 @@ async def test_a_store_that_is_away_is_retried_with_one_log_line_a_streak() -> N
     assert logs[1]["failures"] == 4
 
 
+async def test_a_loop_that_was_not_heard_still_says_that_the_store_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another, as a request, has spoken of the absence: without this line it would never seem to end."""
+    spoken = Sparing()
+    assert spoken.lets()
+    monkeypatch.setattr(lifecycle, "AWAY", spoken)
+    with capture_logs() as logs:
+        loop = Scripted(away(until=2))
+        await loop.start()
+        await wait_until(lambda: loop.turns >= 3, "turns after the store came back")
+        await loop.stop()
+    assert [line["event"] for line in logs] == ["store available again"]
+
+
 async def test_loops_that_meet_the_same_outage_say_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten loops one speaks in a second, and it says that the store is back."""
     monkeypatch.setattr(telemetry, "monotonic", lambda: 1.0)
